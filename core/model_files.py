@@ -1,14 +1,11 @@
-"""Limits on the size of a model folder's small files, and on the time for all.
-
-A sparse file of gigabytes, or a device behind a link, must not fill this process's memory.
-"""
+"""Limits on the size of a model folder's small files, and on the time for all: a sparse file of
+gigabytes, or a device behind a link, must not fill this process's memory."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from core.api.errors import MissingFileError, SlowFolderError, WaymarkError
@@ -26,7 +23,7 @@ JsonObject = dict[str, Any]
 
 
 def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
-    """The bytes of `path`. Raises MissingFileError if it is no file, and `broken`."""
+    """Raises MissingFileError if `path` is no file, and `broken` for one that is too large."""
     name = f"{path.parent.name}/{path.name}"
     try:
         if not path.is_file():
@@ -42,7 +39,7 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
 
 
 def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES) -> JsonObject:
-    """The JSON object in `path`. Raises MissingFileError, and `broken`."""
+    """Raises MissingFileError, and `broken`."""
     try:
         parsed = parse_json(read_small(path, most, broken))
     except JsonTooDeepError as error:
@@ -55,10 +52,9 @@ def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES
 
 
 class LookingTime:
-    """Limits the time spent inside `with` on a folder's small files, over all such blocks."""
+    """Limits the time spent inside `with`, over all such blocks."""
 
     def __init__(self, check: Callable[[], None] = lambda: None, seconds: float = FOLDER_S) -> None:
-        """`check` is called by every call, and may raise."""
         self._check, self._left = check, seconds
         self._entered = 0.0
 
@@ -66,16 +62,11 @@ class LookingTime:
         self._entered = time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left -= time.monotonic() - self._entered
 
     def __call__(self) -> None:
-        """To be called often inside `with`. Raises SlowFolderError, and what `check` raises."""
+        """Call often inside `with`. Raises SlowFolderError, and what `check` raises."""
         self._check()
         if time.monotonic() - self._entered > self._left:
             raise SlowFolderError(

@@ -1,8 +1,7 @@
 """Watchdog of the engine's process: progress, heartbeats, and when to replace the process.
 
 The thread that computes counts what it finishes. A heartbeat thread sends that count every two
-seconds, also while kernels compute, since they release the interpreter lock. The client replaces a
-worker that is silent, or busy without progress for longer than announced.
+seconds, also while kernels compute, since they release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _limits = [STEP_LIMIT_S]
 
 
 def report_progress() -> None:
-    """Count one finished piece of work; costs one function call."""
+    """Costs one function call."""
     _count[0] += 1
 
 
@@ -46,7 +45,7 @@ def step_limit_s() -> float:
 
 
 def attention_limit_s(rows: int, keys: int) -> float:
-    """Seconds that a layer's attention of `rows` tokens over `keys` tokens may take."""
+    """Seconds that attention of `rows` tokens over `keys` tokens may take."""
     return STEP_LIMIT_S + rows * keys * _PAIR_FLOPS / _SLOW_FLOPS
 
 
@@ -62,7 +61,7 @@ def step_limit(seconds: float) -> Iterator[None]:
 
 
 class Heartbeat:
-    """Sends a Beat every two seconds. `emit` and `busy` are called from its thread too."""
+    """`emit` and `busy` are called from its thread too."""
 
     def __init__(self, emit: Callable[[Event], None], busy: Callable[[], bool]) -> None:
         self._emit = emit
@@ -92,10 +91,7 @@ class Health(enum.Enum):
 
 
 class Watchdog:
-    """Watches one worker from its start, on the client's side.
-
-    It counts ticks rather than time, so that suspend and resume don't trigger a restart.
-    """
+    """Counts ticks rather than time, so that suspend and resume don't trigger a restart."""
 
     def __init__(self) -> None:
         self._silent_ticks = 0

@@ -72,6 +72,7 @@ class App:
 
     def begin(self) -> None:
         self.window.show()
+        self.window.tray.follow()
         self._second_starts = SecondStarts(self.parts.folders.data, self.window.come_to_front)
         self.parts.begin()
         if self.parts.restored:

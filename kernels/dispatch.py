@@ -1,7 +1,6 @@
 """Chooses the kernels of a model once, when it is loaded.
 
-A backend's `name` covers everything that can change a bit; it is part of the fingerprint. Choices
-that depend on speed are arguments.
+Choices that depend on speed are arguments.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ DEFAULT_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One implementation of everything; `name` differs wherever bits may.
+    """`name` differs wherever bits may; it is part of the fingerprint.
 
     `formats` hold weight matrices, `ops` are all other operations. `shares_out`: threads of a
-    one-token step take work as they become free, so none waits for a late one. `capture` records
-    such steps, if possible.
+    one-token step take work as they become free. `capture` records such steps, if possible.
     """
 
     name: str

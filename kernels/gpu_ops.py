@@ -1,6 +1,4 @@
-"""The operations of an NVIDIA GPU: Triton kernels, and torch where no kernel fits. Shapes alone
-decide.
-"""
+"""The operations of an NVIDIA GPU: Triton kernels, and torch where no kernel fits."""
 
 from __future__ import annotations
 
@@ -80,7 +78,7 @@ def _device() -> torch.device:
 
 
 def step_capture() -> Capture | None:
-    """How to capture a step; None in the interpreter, which has no graphs."""
+    """None in the interpreter, which has no graphs."""
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
@@ -102,7 +100,7 @@ def causal_attention(
     window: int | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """Like `attention.reference.causal_attention`; more tokens than one are torch's."""
+    """More tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:

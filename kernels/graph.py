@@ -1,8 +1,7 @@
 """Traces of a GPU's steps: one CUDA graph of everything a step launches.
 
 A graph repeats launches with the same arguments. So token numbers are on the device, where the row
-store and attention read them. A step that reads stored rows in any other way would miss later ones,
-and is not captured.
+store and attention read them. A step that reads stored rows in any other way is not captured.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class Lengths:
     @contextmanager
     def read_from(self, cells: Tensor, num_rows: int) -> Iterator[None]:
         """Capture a step whose first token has `num_rows` rows, itself included; `cells` hold the
-        numbers of its tokens.
-        """
+        numbers of its tokens."""
         self._captured = num_rows, cells
         try:
             yield
@@ -63,7 +61,7 @@ LENGTHS = Lengths()
 
 @lru_cache(maxsize=1)
 def _made(length: int, device: torch.device) -> Tensor:
-    """Made once for all layers of a step, without waiting for the GPU."""
+    """Once for all layers of a step, without waiting for the GPU."""
     return torch.full((1,), length, dtype=torch.int32, device=device)
 
 
@@ -115,7 +113,7 @@ def capture_step(
 
 
 def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """Like `CaptureLaunches`. Raises RuntimeError for a step that waits for the GPU."""
+    """Raises RuntimeError for a step that waits for the GPU."""
     graph = torch.cuda.CUDAGraph()
     # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves the thread
     # on the stream of the capture: the outer block brings it back.

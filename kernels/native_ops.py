@@ -1,7 +1,7 @@
 """The operations of the compiled kernels, in one table.
 
 Each calls its kernel, or returns None for tensors that the kernel doesn't take, which plain torch
-then computes. Shapes and types alone decide.
+then computes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from kernels.native.library import (
 )
 from kernels.ops import PLAIN_OPS, Ops, composed
 
-_WIDEST_HEAD = 512  # that the C files have room for
+_WIDEST_HEAD = 576  # that the C files have room for
 
 Native = Callable[Concatenate[Library, ...], Any]
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
-    """The operations that call `library`; results are new tensors.
-
-    `widened`: attention of many tokens runs without the processor's bfloat16 instructions.
-    """
+    """Results are new tensors. `widened`: attention of many tokens runs without the processor's
+    bfloat16 instructions."""
     bound: dict[str, Any] = {
         name: _or_plain(native, getattr(PLAIN_OPS, name), library)
         for name, native in _TABLE.items()
@@ -63,10 +61,10 @@ def _rms_norm(library: Library, inputs: Tensor, scale: Tensor, epsilon: float) -
     if inputs.dim() not in {2, 3} or not in_rows(inputs):
         return None
     given = inputs if inputs.dim() == 3 else inputs.unsqueeze(1)
-    result = torch.empty(inputs.shape, dtype=inputs.dtype)
+    width, result = scale.shape[0], torch.empty(inputs.shape, dtype=inputs.dtype)
     library.rms_norm(
-        given.data_ptr(), scale.data_ptr(), result.data_ptr(), *given.shape,
-        given.stride(0), given.stride(1), epsilon, is_bfloat(given), get_num_threads(),
+        given.data_ptr(), scale.data_ptr(), result.data_ptr(), *given.shape[:2], width,
+        given.shape[2] - width, *given.stride()[:2], epsilon, is_bfloat(given), get_num_threads(),
     )  # fmt: skip
     return result
 
@@ -78,6 +76,7 @@ def _gated_rms_norm(
     gate: Tensor,
     epsilon: float,
     dtype: torch.dtype,
+    sigmoid: bool = False,
 ) -> Tensor | None:
     fits = inputs.dim() == 3 and is_float32(inputs) and inputs.is_contiguous()
     if not (fits and in_rows(gate) and gate.dtype == dtype and has_dense_tokens(gate)):
@@ -85,7 +84,7 @@ def _gated_rms_norm(
     result = torch.empty(inputs.shape, dtype=dtype)
     library.gated_rms_norm(
         *map(address, (inputs, scale, gate, result)), *inputs.shape, gate.stride(0), epsilon,
-        is_bfloat(result), get_num_threads(),
+        sigmoid, is_bfloat(result), get_num_threads(),
     )  # fmt: skip
     return result
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from kernels.attention import fused
@@ -36,9 +35,7 @@ class Ops:
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor] = norms.rms_norm
     add_rms_norm: Callable[..., tuple[Tensor, Tensor]] = norms.add_rms_norm
-    gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor] = (
-        norms.gated_rms_norm
-    )
+    gated_rms_norm: Callable[..., Tensor] = norms.gated_rms_norm
     convolve: Callable[..., Tensor] = conv.convolve
     causal_conv_step: Callable[..., Tensor] = conv.causal_conv_step
     short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor] = conv.short_conv

@@ -1,5 +1,4 @@
-"""A chat as it is exported and imported: all branches, pictures by digest, replies with their ids
-and numbers."""
+"""A chat as it is exported and imported, with all branches."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 
 
 class ArchivedPicture(Frozen):
-    """`digest` is the SHA-256 of the file; '' for one that is found by the beginning of its name
-    (`file`) in an archive of another program."""
+    """`digest` is the file's SHA-256; '' if another program's archive names only its beginning
+    (`file`)."""
 
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
     name: str = ""
@@ -33,15 +32,15 @@ class ArchivedPicture(Frozen):
 
 
 class ArchivedDocument(Frozen):
-    """The text of a document in its chat: parts are pages if `paged`, else sections, with a form
-    feed between two of them."""
+    """`parts` are pages if `paged`, else sections; a form feed separates them."""
 
     paged: bool
     text: Annotated[str, Field(max_length=2 * MAX_DOCUMENT_CHARACTERS)]
 
 
 class AttachedDocument(Frozen):
-    """`document` is a place in the chat's list; `chosen` the places of the parts that are read."""
+    """`document` is an index into the chat's list; `chosen` are the indices of the parts that are
+    read."""
 
     document: Annotated[int, Field(ge=0)]
     name: str
@@ -62,7 +61,7 @@ class ArchivedReply(Frozen):
 
 
 class ArchivedMessage(Frozen):
-    """`parent` is a place in the chat's list; of siblings, the highest `chosen` is shown."""
+    """`parent` is an index into the chat's list; of siblings, the highest `chosen` is shown."""
 
     parent: Annotated[int, Field(ge=0)] | None
     text: str
@@ -85,7 +84,7 @@ class ArchivedFolder(Frozen):
 
 
 class ArchivedChat(Frozen):
-    """`settings` are the chat's own, as a JSON object; messages in the trash are not exported."""
+    """`settings` are the chat's own, as a JSON object."""
 
     title: str
     created: Moment

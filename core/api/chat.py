@@ -1,7 +1,4 @@
-"""A conversation as it is sent with every request: the engine keeps no chats.
-
-A reply is sent as the sampled ids with their tokenizer's fingerprint, and as text for other models.
-"""
+"""A conversation as it is sent with every request: the engine keeps no chats."""
 
 from __future__ import annotations
 
@@ -17,17 +14,14 @@ from core.api.params import Frozen
 
 
 class TextPart(Frozen):
-    """Text typed by a user; never becomes control tokens."""
+    """Typed by a user; never becomes control tokens."""
 
     type: Literal["text"] = "text"
     text: str
 
 
 class ImagePart(Frozen):
-    """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read.
-
-    `name` is its name in errors; by default the file's own.
-    """
+    """`digest` is the file's SHA-256 in hex; errors call it `name`, by default the file's."""
 
     type: Literal["image"] = "image"
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -55,8 +49,8 @@ class UserMessage(Frozen):
 class ReplyIds(Frozen):
     """Sampled ids as little-endian 32-bit bytes, without the id that ended the turn.
 
-    `starts_in_reasoning`: a thought was open before the first id. The reply was stopped or cut off
-    after `pauses` ids.
+    `starts_in_reasoning`: a thought was open before the first id. The reply paused after `pauses`
+    ids.
     """
 
     data: bytes
@@ -108,7 +102,7 @@ class ReplyIds(Frozen):
 
 
 class Tool(Frozen):
-    """A function that a model may call; `definition` is the JSON object that templates get."""
+    """`definition` is the JSON object that templates get."""
 
     name: str
     definition: str
@@ -133,8 +127,6 @@ class AssistantMessage(Frozen):
 
 
 class ToolMessage(Frozen):
-    """The result of a call, by the call's id and its function's name."""
-
     role: Literal["tool"] = "tool"
     text: str
     call: str = ""
@@ -147,11 +139,8 @@ Message = Annotated[
 
 
 class Conversation(Frozen):
-    """Messages in order, the system message (if any) first.
-
-    `created` (seconds since the epoch) is the only time that templates know. A `raw` prompt
-    replaces messages and template; an added token spelled in it is that token.
-    """
+    """`created` (seconds since the epoch) is the only time that templates know. A `raw` prompt
+    replaces messages and template; an added token spelled in it is that token."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()

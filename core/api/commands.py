@@ -39,7 +39,7 @@ ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
 def tenant_of(chat: str) -> str:
-    """Which program's chat it is: what precedes the "_" in its key. The window's keys have none."""
+    """The program that a chat belongs to: the part of its key before "_"; "" for the window's."""
     return chat.rpartition("_")[0]
 
 
@@ -47,7 +47,7 @@ Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
 
 
 class Command(Frozen):
-    """Base of all commands. `EngineClient.ask` sets `request`, which its answers carry."""
+    """`EngineClient.ask` sets `request`, which answers carry."""
 
     request: Annotated[int, Field(ge=0)] = 0
     type: str
@@ -66,8 +66,8 @@ class Answered(Command, Generic[Last_co]):
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template. A `guest` is a connected program: its requests come after
-    the window's."""
+    None passes nothing to the template. A `guest` is a connected program, which comes after the
+    window."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -81,13 +81,13 @@ class IdleWork(OfPrompt[Last_co], Generic[Last_co]):
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
-    """Decodes a picture, in parallel to other commands. Works without a model."""
+    """Runs in parallel to other commands and without a model."""
 
     image: ImagePart
 
 
 class LoadModel(Answered[Loaded]):
-    """Load a model in place of the current one. Answered by Loading events before the last."""
+    """Replace the current model. Answered by Loading events before the last."""
 
     type: Literal["load_model"] = "load_model"
     settings: ModelSettings
@@ -101,12 +101,14 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) evicts nothing. A reply with a `format` ends only when
-    complete, unless a limit or a stop string cuts it off.
+    A `side` request (a title, a summary) evicts nothing. An `idle` one is done in idle time; an
+    interrupted one begins again, so only its last event counts. A reply with a `format` ends only
+    when complete, unless a limit or a stop string cuts it off.
     """
 
     type: Literal["generate"] = "generate"
     side: bool = False
+    idle: bool = False
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None
@@ -126,14 +128,14 @@ class PrefillDraft(IdleWork[Prepared]):
 
 
 class Predict(IdleWork[Predicted]):
-    """Ask how much of a conversation would be read: by Generate, or by the next turn if it ends
-    with a complete reply. Changes nothing."""
+    """Ask how much of a conversation Generate, or the turn after its last reply, would read.
+    Changes nothing."""
 
     type: Literal["predict"] = "predict"
 
 
 class Cancel(Command):
-    """Stop request `target`, whatever its stage; an unknown or ended one is ignored."""
+    """Stop request `target`; an unknown or ended one is ignored."""
 
     type: Literal["cancel"] = "cancel"
     target: Annotated[int, Field(ge=0)]
@@ -146,7 +148,7 @@ class Ping(Command):
 
 
 class DescribeImage(OfPicture[ImageDescribed]):
-    """Get a picture's size, its tokens, and a thumbnail with this longest edge in pixels."""
+    """Get a picture's size and tokens, and a thumbnail with this longest edge in pixels."""
 
     type: Literal["describe_image"] = "describe_image"
     thumbnail: Annotated[int, Field(ge=16, le=1024)] = 256
@@ -159,15 +161,15 @@ class RenderImage(OfPicture[ImageRendered]):
 
 
 class CountTokens(Answered[Counted]):
-    """Count the tokens of a text, in parallel to other commands. Fails with NoModelError."""
+    """Runs in parallel to other commands. Fails with NoModelError."""
 
     type: Literal["count_tokens"] = "count_tokens"
     text: str
 
 
 class EditReply(Answered[Edited]):
-    """Get the ids of a reply whose answer was changed to `text`: those that were sampled up to the
-    first difference, and from there on those of the text. In parallel to other commands."""
+    """Get the ids of a reply whose answer was changed to `text`: the sampled ones up to the first
+    difference, then those of the text. Runs in parallel to other commands."""
 
     type: Literal["edit_reply"] = "edit_reply"
     reply: AssistantMessage
@@ -175,8 +177,7 @@ class EditReply(Answered[Edited]):
 
 
 class CountPrompt(Answered[Counted]):
-    """Count the tokens of a conversation's prompt, after the requests before it; the answer has the
-    ids, too."""
+    """Count a conversation's tokens after the requests before it; the answer has the ids, too."""
 
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation
@@ -189,8 +190,8 @@ class ClearCache(Answered[Done]):
 
 
 class Forget(Answered[Done]):
-    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
-    deletes everything. Works without a model."""
+    """Delete what only `chat` used (None: everything), in memory and in every model's part of
+    `cache_folder`. Works without a model."""
 
     type: Literal["forget"] = "forget"
     chat: ChatKey | None

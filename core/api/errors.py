@@ -1,7 +1,4 @@
-"""All named errors, each with a title and a message for a dialog.
-
-The class name crosses the pipe; code that handles an error catches the class.
-"""
+"""Named errors, each with a title and a message for a dialog. The class name crosses the pipe."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ _SHOWN_CHARACTERS = 120  # published names of tensors have at most about 100
 
 
 class ErrorInfo(Frozen):
-    """An error as it crosses the pipe. `tokens` is the length of a prompt that was too long."""
-
     name: str
     title: str
     message: str
@@ -96,8 +91,6 @@ class InternalError(WaymarkError, title="Unexpected error in the engine"): ...
 
 
 class NotRegularFileError(WaymarkError, title="This is not a file"):
-    """A path is a folder, a pipe, a device or a socket."""
-
     def __init__(self, folder: bool) -> None:
         super().__init__(
             "It is a folder." if folder else "It is a pipe, a device or a socket, not a file."
@@ -115,6 +108,6 @@ class PromptTooLongError(WaymarkError, title="The conversation is longer than th
 
 
 def shown(name: str) -> str:
-    """A name from a file, shortened and made printable for a message."""
+    """A name from a file, shortened and made printable."""
     short = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}.."
     return short if short.isprintable() else ascii(short)

@@ -39,7 +39,7 @@ class Hello(Frozen):
 
 
 class Beat(Frozen):
-    """Heartbeat, sent every two seconds, and at a Ping.
+    """Sent every two seconds, and at a Ping.
 
     `progress` counts what was computed; while `busy` it rises at least every `step_limit_s`
     seconds, or the work hangs.
@@ -60,7 +60,7 @@ class Last(_Answer):
 
 
 class Loading(_Answer):
-    """Progress of a load in bytes; `done` restarts if matrices of an earlier load are damaged."""
+    """In bytes; `done` restarts if matrices of an earlier load are damaged."""
 
     type: Literal["loading"] = "loading"
     done: int
@@ -73,7 +73,7 @@ class Loaded(Last):
 
 
 class Done(Last):
-    """The command was carried out; `bytes` are the totals after a Flush."""
+    """`bytes` are the totals after a Flush."""
 
     type: Literal["done"] = "done"
     bytes: CacheBytes | None = None
@@ -85,7 +85,7 @@ class Queued(_Answer):
 
 
 class Prefilling(_Answer):
-    """Progress of the prompt: `done` of its tokens are in the cache; `stats` as known so far.
+    """`done` of the prompt's tokens are in the cache.
 
     `begun` are the ids of a reply that is continued; one Prefilling precedes every Generated.
     """
@@ -97,7 +97,7 @@ class Prefilling(_Answer):
 
 
 class Generated(_Answer):
-    """More of the reply: new text by channel, its ids, and RequestStats' speeds so far."""
+    """New text by channel and its ids."""
 
     type: Literal["generated"] = "generated"
     answer: str = ""
@@ -108,8 +108,8 @@ class Generated(_Answer):
 
 
 class Finished(Last):
-    """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, also the one that ended it; `stop_string` ended it, if it is one."""
+    """`reply` is what the next request sends back; `reply_ids` holds every sampled id, also the one
+    that ended it; `stop_string` ended it, if it is one."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
@@ -133,7 +133,7 @@ class Finished(Last):
 class Prepared(Last):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
-    `bytes` are totals afterwards; `parts` and `checkpoints` show what is cached of the next prompt.
+    `bytes` are totals; `parts` and `checkpoints` show what is cached of the next prompt.
     """
 
     type: Literal["prepared"] = "prepared"
@@ -147,8 +147,8 @@ class Prepared(Last):
 
 
 class Predicted(Last):
-    """A request would read `tokens` of its prompt and encode so many pictures; `seconds` is None
-    before this engine has measured any."""
+    """A request would read `tokens` of its prompt and encode `images`; `seconds` is None before any
+    were measured."""
 
     type: Literal["predicted"] = "predicted"
     prompt_tokens: int
@@ -158,7 +158,7 @@ class Predicted(Last):
 
 
 class Failed(Last):
-    """The request ended in an error. `no_model`: a failed load also cost the model before it."""
+    """`no_model`: a failed load also cost the model before it."""
 
     type: Literal["failed"] = "failed"
     error: ErrorInfo
@@ -172,14 +172,14 @@ class Counted(Last):
 
 
 class Edited(Last):
-    """`ids` are None if the model's tokenizer has not made those of the reply."""
+    """`ids` are None if another tokenizer made the reply's."""
 
     type: Literal["edited"] = "edited"
     ids: ReplyIds | None
 
 
 class ImageDescribed(Last):
-    """A picture that can be sent. Sizes are (width, height) in pixels, upright.
+    """Sizes are (width, height) in pixels, upright.
 
     `tokens` and `resized` are None without a model with vision. `thumbnail` is a PNG.
     """
@@ -193,7 +193,7 @@ class ImageDescribed(Last):
 
 
 class ImageRendered(Last):
-    """A picture's upright `pixels`: rows of RGBA bytes without padding, sent after the JSON."""
+    """`pixels` are rows of RGBA bytes without padding, sent after the JSON."""
 
     ATTACHED: ClassVar[str] = "pixels"
 

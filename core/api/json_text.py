@@ -22,7 +22,7 @@ _FAULTS = {
 
 
 def json_fault(error: json.JSONDecodeError) -> str:
-    """The fault in a text as JSON and its place, as the second half of a sentence."""
+    """The fault in a JSON text and its place, as the second half of a sentence."""
     place = f"line {error.lineno}, column {error.colno}"
     return _FAULTS.get(error.msg, f"{error.msg} at {{}}").format(place)
 

@@ -15,8 +15,6 @@ MAX_DOCUMENT_PAGES = 5_000
 
 
 class PictureFormat(NamedTuple):
-    """A format that is decoded: its name, how its files begin, and their suffixes."""
-
     name: str
     beginnings: tuple[bytes, ...]
     suffixes: tuple[str, ...]

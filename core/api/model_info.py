@@ -1,4 +1,4 @@
-"""Facts of a loaded model for the window: its name, how it was loaded, and why so."""
+"""Facts of a loaded model for the window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ _GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 
 
 class LoadFacts(Frozen):
-    """How a model was loaded, in `seconds`, `packing_s` of them for the kernels' layouts.
-
-    `from_disk`: quantised matrices came from an earlier load; those of all models take `kept_bytes`
-    on disk, `kept_budget` at most. `slowed_by`: why replies are slower than they could be.
-    `kernels` names the backend, `processor` its widest instructions.
-    """
+    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
+    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
+    `slowed_by`: why replies are slower than they could be."""
 
     seconds: float = 0.0
     packing_s: float = 0.0
@@ -53,7 +50,7 @@ class PrecisionChoice(Frozen):
 
     It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
     doesn't fit. `too_large` are the more exact ones. `faster_than` is the other exact precision if
-    measured speed decided.
+    speed decided.
     """
 
     needed: int
@@ -63,14 +60,10 @@ class PrecisionChoice(Frozen):
 
 
 class ModelInfo(Frozen):
-    """Facts of the loaded model.
-
-    `spliced_replies` is False where the template forces replies to be tokenised again, and
-    `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
-    `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be
-    checked here. `mtp_refused`: why the MTP head is not used. `tools` is how the model writes tool
-    calls, None without.
-    """
+    """`spliced_replies` is False where the template forces replies to be tokenised again;
+    `history_note` says why. The budgets are defaults in bytes. `choice` is None where the user
+    chose the precision. `batch_invariant_steps`: drafts can be checked here. `mtp_refused`: why the
+    MTP head is not used. `tools` is the syntax of tool calls."""
 
     name: str
     path: str

@@ -13,7 +13,7 @@ StopString = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class Frozen(BaseModel):
-    """Base class of wire messages: immutable, unknown fields rejected, bytes as base64."""
+    """Base of wire messages: immutable, unknown fields rejected, bytes as base64."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
@@ -21,17 +21,16 @@ class Frozen(BaseModel):
 
 
 class Settings(Frozen):
-    """Base class of settings. Values of another type (`true` for a number) are rejected, too."""
+    """Values of another type (`true` for a number) are rejected, too."""
 
     model_config = ConfigDict(strict=True)
 
 
 class SamplingParams(Settings):
-    """How the next token is sampled. A None comes from the model's generation_config.json.
+    """None stands for the model's generation_config.json.
 
     temperature 0 is greedy; top_k 0 means no limit, top_p 0 the likeliest token only. Repetition
-    counts prompt and reply without image placeholders, the other penalties only the reply. A None
-    seed is random. Without max_tokens the context length and `core.api.limits` limit the reply.
+    counts prompt and reply, the other penalties only the reply. A None seed is random.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
@@ -54,8 +53,8 @@ DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 class DraftSettings(Settings):
     """Speculative decoding, which changes no reply.
 
-    `mode` "lookup" drafts what followed the same words before, "mtp" with the MTP head, "both" and
-    "auto" whichever is expected to gain more. `tokens` is a fixed length.
+    "lookup" drafts what followed the same words before, "mtp" with the MTP head; "auto" chooses
+    between both. `tokens` is a fixed length.
     """
 
     mode: DraftMode = "auto"
@@ -69,8 +68,8 @@ class Probe(Settings):
     sampled ids, `cancel_prefill_after_tokens` the prefill at the first cut at or after that many
     evaluated tokens. `logits_file` receives the float32 logits of the first sampled token, a file
     next to it (`.mtp`) those of the MTP head for the following one. `draft_noise` is the share of
-    drafted tokens to replace by random ones; `skip_rollback` leaves rejected tokens in the context,
-    which integrity checks must find.
+    drafted tokens to randomise; `skip_rollback` leaves rejected tokens in the context, which
+    integrity checks must find.
     """
 
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -86,10 +85,10 @@ Bytes = Annotated[int, Field(ge=0)]
 class CacheSettings(Settings):
     """Limits of the context cache, from the next request on.
 
-    `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
-    is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on
-    the device, in host memory and on disk (0: nothing there); None is the default in `ModelInfo`.
-    `restore` "when_faster" prefills again what would take at least twice as long to read from disk.
+    `count` bounds the recurrent checkpoints in memory; 0 turns them off. `interval` is in tokens,
+    rounded up to a multiple of the grid. The byte budgets cover everything cached on the device, in
+    host memory and on disk; None is the default in `ModelInfo`. `restore` "when_faster" prefills
+    again what would take at least twice as long to read from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32
@@ -103,9 +102,9 @@ class CacheSettings(Settings):
 class ModelSettings(Settings):
     """`context_length` None is the model's limit, or what memory allows; `max_image_tokens` None is
     1,024 on a CPU and 4,096 on a GPU, 0 the image processor's limit. `grid` is the spacing of cuts.
-    `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices over
-    restarts (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest
-    kernels here and stores the choice there; otherwise it is the same everywhere."""
+    `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices
+    (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest kernels
+    here and stores the choice there."""
 
     path: str
     device: Device = "auto"

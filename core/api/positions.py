@@ -1,7 +1,6 @@
 """Token indices and RoPE positions, kept apart by the type checker and at run time.
 
-A *token index* counts entries in the cache. Under M-RoPE an image of 1,024 tokens may advance the
-*position* by only 32.
+Under M-RoPE an image of 1,024 tokens may advance the position by only 32.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class _Index:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TokenIndex(_Index):
-    """Order of a token in the cache; the first token has index 0."""
+    """Order of a token in the cache."""
 
     name = "token index"
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class PositionIndex(_Index):
-    """Number given to RoPE for a token; after an image it is the maximum over the axes plus one."""
+    """Number given to RoPE; after an image it is the maximum over the axes plus one."""
 
     name = "position"

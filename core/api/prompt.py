@@ -18,7 +18,7 @@ from core.api.positions import PositionIndex, TokenIndex
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Consecutive text tokens; never a picture's placeholder, whatever the ids are."""
+    """Never a picture's placeholder, whatever the ids are."""
 
     ids: tuple[int, ...]
 
@@ -33,11 +33,10 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
+    """`rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
-    Equal keys mean equal model input: `key` is a digest of the processed pixels, their grid and the
-    processor's settings. If `in_line`, positions advance by one per token; otherwise they span a
-    grid.
+    `key` is a digest of the processed pixels, their grid and the processor's settings. If
+    `in_line`, positions advance by one per token; otherwise they span a grid.
     """
 
     key: bytes
@@ -75,7 +74,7 @@ class CutKind(enum.Flag):
 
 @dataclass(frozen=True, order=True, slots=True)
 class Cut:
-    """A place between two tokens: the next token's index in the cache and its RoPE position."""
+    """The next token's index and its RoPE position."""
 
     token: TokenIndex
     position: PositionIndex
@@ -86,7 +85,7 @@ ORIGIN = Cut(TokenIndex(0), PositionIndex(0))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The tokens between two cuts: the unit of prefill. `kind` is None for a tail without a cut."""
+    """The tokens between two cuts. `kind` is None for a tail without a cut."""
 
     start: Cut
     end: Cut
@@ -99,7 +98,6 @@ class Run:
 
     @property
     def is_stop(self) -> bool:
-        """True if the run ends only because a prompt ended there."""
         return self.kind is None or self.kind == CutKind.PAUSE
 
     def ends(self, kind: CutKind) -> bool:
@@ -124,12 +122,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Segments in order, and their runs, cuts, ids and positions.
-
-    `end_of_turn_ids` close a message; `call_ids` begin a tool call or end a result; `grid` is the
-    spacing of cuts in tokens; `pauses` are the token indices where replies paused. Raises
-    ValueError for a prompt without tokens.
-    """
+    """`end_of_turn_ids` close a message; `call_ids` begin a tool call or end a result; `grid` is
+    the spacing of cuts in tokens; `pauses` are the token indices where replies paused. Raises
+    ValueError without tokens."""
 
     segments: tuple[Segment, ...]
     end_of_turn_ids: frozenset[int]

@@ -1,4 +1,4 @@
-"""The format that a reply must have, so that a program can read it."""
+"""The format of a reply, so that a program can read it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FunctionFormat(Frozen):
 
 
 class CallFormat(Frozen):
-    """Calls of these functions, in a model's syntax; one only unless `parallel`."""
+    """Calls of these functions; one only unless `parallel`."""
 
     syntax: ToolSyntax
     functions: tuple[FunctionFormat, ...]
@@ -29,11 +29,10 @@ class CallFormat(Frozen):
 
 
 class ReplyFormat(Settings):
-    """The format of a whole answer; a thought before it is free.
+    """The format of an answer; a thought before it is free.
 
     "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`; for "calls" (tool calls) `text` is a
-    `CallFormat`. `core.formats.check` tells if a format can be used.
+    match the whole answer, "choice" its texts in `choices`; for "calls" `text` is a `CallFormat`.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]

@@ -25,7 +25,7 @@ class Place(Frozen):
 
 
 class HeldCheckpoint(Frozen):
-    """A checkpoint on the request's path; `bytes` counts the recurrent states only."""
+    """`bytes` counts the recurrent states only."""
 
     token: int
     position: int
@@ -33,7 +33,7 @@ class HeldCheckpoint(Frozen):
 
 
 class Miss(Frozen):
-    """Why tokens were prefilled again, from which token on, in which message (without system)."""
+    """Why tokens were prefilled again, from which on, in which message (without system)."""
 
     reason: MissReason
     token: int
@@ -41,7 +41,7 @@ class Miss(Frozen):
 
 
 class ContextPart(Frozen):
-    """A part of the context; `tier` is the fastest that holds its keys and values."""
+    """`tier` is the fastest that holds its keys and values."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class ContextPart(Frozen):
 
 
 class CacheBytes(Frozen):
-    """The engine's totals in bytes, by class, and their budgets. `kv` includes the slab."""
+    """Totals in bytes, and their budgets. `kv` includes the slab."""
 
     kv: int = 0
     slab: int = 0
@@ -66,8 +66,8 @@ class CacheBytes(Frozen):
 
 
 class DraftCounts(Frozen):
-    """A reply's drafts: `cycles` are all steps but the first token's, `empty` those without a
-    draft, `rejected` those whose whole draft was rejected."""
+    """`cycles` are all steps but the first token's, `empty` those without a draft, `rejected` those
+    whose whole draft was rejected."""
 
     cycles: int = 0
     drafted: int = 0
@@ -77,7 +77,7 @@ class DraftCounts(Frozen):
 
 
 class RemoteReport(Frozen):
-    """The host that wrote a reply, and which of its counters it reported; the others are 0."""
+    """The host that wrote a reply, and the counters that it reported."""
 
     host: str
     prompt: bool = False
@@ -85,11 +85,11 @@ class RemoteReport(Frozen):
 
 
 class RequestStats(Frozen):
-    """Counters of one request; prompt = reused + evaluated tokens.
+    """prompt = reused + evaluated tokens.
 
     `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are the token indices
-    of all messages but the system's.
+    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are token indices
+    without the system message's.
     """
 
     prompt_tokens: int = 0

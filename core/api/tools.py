@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3"]
+ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4"]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
-calls (LFM2), or a bare JSON object (Llama 3)."""
+calls (LFM2), a bare JSON object (Llama 3), or names and values with marked texts (Gemma 4)."""
 
 MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "hermes": ("<tool_call>", "</tool_call>"),
     "xml": ("<tool_call>", "</tool_call>"),
     "lfm2": ("<|tool_call_start|>", "<|tool_call_end|>"),
     "llama3": ("", ""),
+    "gemma4": ("<|tool_call>", "<tool_call|>"),
 }
-RESULT_END = "</tool_response>"
-"""The end of one of several results in a message of Qwen's templates."""
+TEXT_MARK = '<|"|>'
+"""Before and after each text in a call of Gemma 4's."""
+RESULT_BEGIN = "<|tool_response>"
+"""Gemma 4 writes it after its calls, and waits for their results."""
+RESULT_ENDS = ("</tool_response>", "<tool_response|>")
+"""The end of one of several results in a message of Qwen's and of Gemma 4's templates."""
+
+
+def marks_of(syntax: ToolSyntax) -> tuple[str, ...]:
+    """The spellings around calls and within them that may be single tokens."""
+    return (*MARKS[syntax], TEXT_MARK) if syntax == "gemma4" else MARKS[syntax]

@@ -16,25 +16,25 @@ GROWTH = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of consecutive tokens."""
+    """Keys and values, or latents, [tokens, heads, head_dim] of consecutive tokens."""
 
-    layers: Mapping[int, tuple[Tensor, Tensor]]
+    layers: Mapping[int, tuple[Tensor, ...]]
 
     @property
     def num_bytes(self) -> int:
-        return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
+        return sum(rows.nbytes for layer in self.layers.values() for rows in layer)
 
     def matches(self, specs: Sequence[LayerSpec], num_tokens: int) -> bool:
         declared = {
-            layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
+            layer: [((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)] * spec.num_rows
             for layer, spec in enumerate(specs)
             if isinstance(spec, FullAttentionSpec)
         }
         kinds = {
-            layer: {(tuple(rows.shape), rows.dtype) for rows in pair}
-            for layer, pair in self.layers.items()
+            layer: [(tuple(rows.shape), rows.dtype) for rows in held]
+            for layer, held in self.layers.items()
         }
-        return kinds == {layer: {kind} for layer, kind in declared.items()}
+        return kinds == declared
 
 
 class KVBuffer:
@@ -56,7 +56,7 @@ class KVBuffer:
         self._limit = limit
         self._step = GROWTH if device.type == "cpu" else limit
         self._make_room = make_room
-        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._layers: dict[int, tuple[Tensor, ...]] = {}
         self.capacity = 0
 
     def beside(self, limit: int) -> KVBuffer:
@@ -84,50 +84,45 @@ class KVBuffer:
         self._make_room((capacity - self.capacity) * self.bytes_per_token)
         self.capacity = capacity
 
-    def write(self, layer: int, start: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def write(self, layer: int, start: int, *new: Tensor) -> tuple[Tensor, ...]:
         """Store rows from `start` on; returns views of rows 0..end of the layer."""
-        end = start + keys.shape[0]
+        end = start + new[0].shape[0]
         self.reserve(end)
-        all_keys, all_values = self.rows(layer)
-        all_keys[start:end] = keys
-        all_values[start:end] = values
-        return all_keys[:end], all_values[:end]
+        for rows, given in zip(self.rows(layer), new, strict=True):
+            rows[start:end] = given
+        return tuple(rows[:end] for rows in self.rows(layer))
 
     def clear(self, start: int, end: int) -> None:
         """Zero rows start..end, which belong to nothing."""
-        for pair in self.view(start, end).layers.values():
-            for rows in pair:
+        for layer in self.view(start, end).layers.values():
+            for rows in layer:
                 rows.zero_()
 
-    def rows(self, layer: int) -> tuple[Tensor, Tensor]:
+    def rows(self, layer: int) -> tuple[Tensor, ...]:
         """A layer's rows [limit, heads, head_dim], which never move."""
         return self._layers[layer]
 
     def view(self, start: int, end: int) -> KVRows:
         return KVRows(
-            {
-                layer: (keys[start:end], values[start:end])
-                for layer, (keys, values) in self._layers.items()
-            }
+            {layer: tuple(rows[start:end] for rows in held) for layer, held in self._layers.items()}
         )
 
     def copy_out(self, start: int, end: int) -> KVRows:
         view = self.view(start, end).layers.items()
-        return KVRows(
-            {layer: (_host_copy(keys), _host_copy(values)) for layer, (keys, values) in view}
-        )
+        return KVRows({layer: tuple(map(_host_copy, held)) for layer, held in view})
 
     def copy_in(self, start: int, rows: KVRows) -> None:
         """Put rows back in place. Raises ValueError if they are of another kind."""
         if rows.layers.keys() != self._specs.keys():
             raise ValueError("the rows belong to other layers")
-        for layer, (keys, values) in rows.layers.items():
-            self.write(layer, start, keys, values)
+        for layer, held in rows.layers.items():
+            self.write(layer, start, *held)
 
-    def _rows(self, spec: FullAttentionSpec) -> tuple[Tensor, Tensor]:
+    def _rows(self, spec: FullAttentionSpec) -> tuple[Tensor, ...]:
         shape = (self._limit, spec.num_kv_heads, spec.head_dim)
-        keys = torch.empty(shape, dtype=spec.dtype, device=self._device)
-        return keys, torch.empty(shape, dtype=spec.dtype, device=self._device)
+        return tuple(
+            torch.empty(shape, dtype=spec.dtype, device=self._device) for _ in range(spec.num_rows)
+        )
 
 
 def _host_copy(tensor: Tensor) -> Tensor:

@@ -113,10 +113,11 @@ class DiskTier:
         tensors = self._get(SegmentKind.KV, node.key)
         if tensors is None:
             return None
-        layers = sorted({int(name.split(".")[0]) for name in tensors})
-        return KVRows(
-            {layer: (tensors[f"{layer}.keys"], tensors[f"{layer}.values"]) for layer in layers}
-        )
+        layers: dict[int, tuple[Tensor, ...]] = {}
+        for name in sorted(tensors):  # keys before values
+            layer = int(name.split(".")[0])
+            layers[layer] = (*layers.get(layer, ()), tensors[name])
+        return KVRows(layers)
 
     def embedding(self, key: bytes) -> Tensor | None:
         tensors = self._get(SegmentKind.EMBEDDING, key)
@@ -207,8 +208,8 @@ class DiskTier:
             return None
         tensors = {
             f"{layer}.{name}": tensor
-            for layer, pair in rows.layers.items()
-            for name, tensor in zip(("keys", "values"), pair, strict=True)
+            for layer, held in rows.layers.items()
+            for name, tensor in zip(("keys", "values"), held, strict=False)
         }
         return SegmentKind.KV, node.key, _parent(node), tensors, node.owners
 

@@ -22,7 +22,7 @@ for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file. Raises OSError, or NotRegularFileError for folders, pipes and the like."""
+    """Raises OSError, or NotRegularFileError for folders, pipes and the like."""
     try:
         handle = os.open(path, _FLAGS)
     except OSError as error:
@@ -46,8 +46,6 @@ def read_regular(path: Path) -> bytes:
 
 
 class BlobStore:
-    """A folder of files named by digest. Putting the same bytes twice keeps one file."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         private_folder(folder)
@@ -69,7 +67,7 @@ class BlobStore:
         return self._folder / digest[:2] / digest
 
     def sweep(self) -> None:
-        """Delete unfinished files of a killed process; nobody may store meanwhile."""
+        """Delete unfinished files of a killed process; call while nobody stores."""
         for folder in self._folder.glob("??"):
             sweep(folder)
 

@@ -1,7 +1,4 @@
-"""A child process that exchanges frames with this one over its pipes, as both sides see it.
-
-The parent starts it when it is needed first; it ends when its input closes.
-"""
+"""A child process that exchanges frames with this one, as both sides see it."""
 
 from __future__ import annotations
 
@@ -50,8 +47,7 @@ class Child(Generic[Message]):
         return None if self._process is None else self._process.pid
 
     async def start(self, first: BaseModel) -> None:
-        """Start the process and send it its first message, unless it runs. Raises
-        EngineDiedError."""
+        """Start the process with a first message, unless it runs. Raises EngineDiedError."""
         async with self._starting:
             if self._process is not None:
                 return
@@ -71,12 +67,12 @@ class Child(Generic[Message]):
         await self._process.send(message)
 
     async def started(self) -> bool:
-        """Wait for a start in progress; True if the process runs."""
+        """Wait for a start in progress."""
         async with self._starting:
             return self._process is not None
 
     async def close(self) -> None:
-        """End the process, even one that is starting. Idempotent."""
+        """Also while the process is starting. Idempotent."""
         async with self._starting:
             process, listening = self._process, self._listening
         if process is not None and listening is not None:
@@ -97,14 +93,14 @@ class Child(Generic[Message]):
 
 
 class Service(Protocol):
-    """The child's work: `take` may raise, `close` ends what is running."""
+    """`take` may raise, `close` ends what is running."""
 
     async def take(self, message: Any) -> None: ...
     async def close(self) -> None: ...
 
 
 def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: Any) -> NoReturn:
-    """Serve the parent as a child process until the input ends, then end the process.
+    """Serve the parent until the input ends, then end the process.
 
     `make` gets the function that sends an event.
     """
@@ -131,7 +127,6 @@ def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: 
 
 
 async def incoming(stream: BinaryIO, messages: TypeAdapter[Message]) -> AsyncIterator[Message]:
-    """In the child: the parent's messages, until its input ends."""
     loop, waiting = asyncio.get_running_loop(), asyncio.Queue[Message | None]()
 
     def listen() -> None:

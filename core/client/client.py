@@ -31,7 +31,7 @@ StateCallback = Callable[[EngineState, str], None]
 
 
 class EngineClient:
-    """One engine for the life of the app. All methods belong to the event loop's thread."""
+    """All methods belong to the event loop's thread."""
 
     def __init__(self, log_file: Path | None = None, command: Sequence[str] | None = None) -> None:
         self.state = EngineState.CLOSED
@@ -68,7 +68,7 @@ class EngineClient:
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start the engine again, whatever its state, with the model that was loading or loaded."""
+        """Start again with the model that was loading or loaded, in any state."""
         # The user asked for it, so a model that was being loaded isn't suspect.
         self._settings = self.wanted
         if self.state is EngineState.FAILED:
@@ -78,10 +78,8 @@ class EngineClient:
             self._life.restart()
 
     async def close(self, flush: bool = True) -> None:
-        """Cancel open requests, write computed contexts to disk (`flush`), and end the worker.
-
-        Writing takes five seconds at most. Idempotent.
-        """
+        """Cancel open requests, write contexts to disk for five seconds at most (`flush`), and end
+        the worker. Idempotent."""
         if flush and self.state is EngineState.READY and self.model is not None:
             for number in self._requests.open_numbers:
                 self.cancel(number)
@@ -136,7 +134,7 @@ class EngineClient:
         self._settings = self.model = None
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
-        """Send a command; iterate over the request for its events, or wait for the last one."""
+        """Iterate over the request for its events, or wait for the last one."""
         request = self._requests.open(command, self.cancel)
         self._spawn_task(self._send(request.command))
         return request

@@ -26,8 +26,7 @@ DEATH_WINDOW_S = 60.0
 
 
 class EngineState(enum.Enum):
-    """State of the worker, not of a model. A SILENT one still takes commands, and is replaced if it
-    stays silent."""
+    """A SILENT worker still takes commands, and is replaced if it stays silent."""
 
     STARTING = "starting"
     READY = "ready"
@@ -38,11 +37,8 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """One worker after another; for the event loop's thread.
-
-    Calls `changed` with each new state and a reason (or ''), `received` with each event, `died`
-    with the reason of a death, and `came_back` when another worker is up.
-    """
+    """Calls `changed` with each new state and a reason (or ''), `received` with each event, `died`
+    with the reason of a death, and `came_back` when another worker is up."""
 
     def __init__(
         self,
@@ -72,7 +68,7 @@ class WorkerLife:
         return self._transport.pid if self._transport else None
 
     async def start(self) -> None:
-        """Start a worker, with no deaths counted. Raises EngineDiedError if it can't start."""
+        """Start a worker, with no deaths counted. Raises EngineDiedError."""
         self._deaths.clear()
         self._ended = False
         self._changed(EngineState.STARTING, "")
@@ -138,7 +134,6 @@ class WorkerLife:
         self._transport = transport
 
     async def _keep_alive(self) -> None:
-        """Route events until the worker dies, then start another; ends after too many deaths."""
         while True:
             words = await self._listen()
             self._died(words)

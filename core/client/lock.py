@@ -15,7 +15,7 @@ BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class DataFolderLock:
-    """Holds `folder` until `release`. Raises DataFolderBusyError, OSError."""
+    """Raises DataFolderBusyError, OSError."""
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, given=True)
@@ -34,7 +34,7 @@ class DataFolderLock:
 
 def lock_file(path: Path) -> int | None:
     """The handle of a locked file, unlocked by closing it; None if it is locked already. Raises
-    OSError, also where the file system has no locks."""
+    OSError, also on file systems without locks."""
     handle = open_or_create(path, os.O_RDWR)
     try:
         _lock(handle)

@@ -59,11 +59,8 @@ def is_frozen() -> bool:
 
 
 def restore_environment() -> None:
-    """Undo what a frozen executable's loader has set; call before starting a process.
-
-    Otherwise a compiler or a browser would load our libraries, and our engine would behave as part
-    of the window's process.
-    """
+    """Undo what a frozen executable's loader has set, so that other programs don't load our
+    libraries."""
     if not is_frozen():
         return
     original = os.environ.pop("LD_LIBRARY_PATH_ORIG", None)
@@ -75,7 +72,7 @@ def restore_environment() -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without variables that name code."""
+    """Without variables that name code."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -103,7 +100,7 @@ def say_running() -> None:
 
 
 def forbid_core_dumps() -> None:
-    """Forbid core dumps, which may hold what people wrote, of this process and its children."""
+    """Core dumps may hold what people wrote."""
     if sys.platform != "win32":
         import resource
 
@@ -134,8 +131,8 @@ def die_with_parent() -> None:
 
 
 def become_child() -> tuple[BinaryIO, BinaryIO]:
-    """The first call of a child process: it will end with its parent and leave no trace of what
-    people wrote. Returns its input and output, taken before any library can print into them."""
+    """The first call of a child process. Returns its input and output, taken before any library can
+    print into them."""
     die_with_parent()
     forbid_core_dumps()
     report_uncaught()
@@ -150,8 +147,7 @@ def become_child() -> tuple[BinaryIO, BinaryIO]:
 def contain(pid: int, memory_bytes: int = 0) -> object | None:
     """On Windows, end process `pid` with this one and bound its memory (0: no limit).
 
-    Returns an object to keep as long as the process may live; None elsewhere, or if the system
-    refuses.
+    Returns an object to keep as long as the process may live, or None.
     """
     if sys.platform == "win32":
         return _Job.around(pid, memory_bytes)
@@ -191,7 +187,7 @@ if sys.platform == "win32":
         )
 
     class _Job:
-        """A Win32 job object; the system closes it with its holder, and ends the process in it."""
+        """The system closes it with its holder, and ends the process in it."""
 
         def __init__(self, kernel: ctypes.WinDLL, handle: int) -> None:
             self._kernel, self._handle = kernel, handle

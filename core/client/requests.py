@@ -1,14 +1,16 @@
-"""Requests that wait for answers, and the table that routes events to them. Sends nothing."""
+"""Requests that wait for answers, and the table that routes events to them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Generic
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, TypeVar
 
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import Answer, Event, Failed, Last
+
+Given = TypeVar("Given")
 
 
 class EngineError(WaymarkError):
@@ -21,7 +23,7 @@ class EngineError(WaymarkError):
 
 
 class Request(Generic[Last_co]):
-    """The answers to one command, in order: `async for event in request` ends with the last one."""
+    """`async for event in request` ends with the last one."""
 
     def __init__(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> None:
         self.command = command
@@ -91,3 +93,38 @@ class RequestTable:
     def fail_all(self, error: ErrorInfo) -> None:
         for number in self.open_numbers:
             self.fail(number, error)
+
+
+class Answers(Generic[Given]):
+    """Questions with one answer each; their numbers differ by `step`."""
+
+    def __init__(self, step: int = 1) -> None:
+        self._waiting: dict[int, asyncio.Future[Given]] = {}
+        self._last, self._step = 0, step
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._waiting
+
+    async def ask(self, send: Callable[[int], Awaitable[None]]) -> Given:
+        """`send` gets the question's number. Raises EngineError."""
+        self._last = number = self._last + self._step
+        answer: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            await send(number)
+            return await answer
+        finally:
+            del self._waiting[number]
+
+    def settle(self, number: int, answer: Given | ErrorInfo) -> None:
+        waiting = self._waiting.get(number)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(answer, ErrorInfo):
+            waiting.set_exception(EngineError(answer))
+        else:
+            waiting.set_result(answer)
+
+    def fail_all(self, error: ErrorInfo) -> None:
+        for number in list(self._waiting):
+            self.settle(number, error)

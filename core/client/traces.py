@@ -24,7 +24,7 @@ def print_trace(error: BaseException) -> None:
 
 
 def report_uncaught(report: Callable[[BaseException], None] = print_trace) -> None:
-    """Pass uncaught errors to `report`; Python itself would print their messages."""
+    """Pass uncaught errors to `report`; Python would print their messages."""
 
     def told(error: BaseException | None) -> None:
         if error is not None and not isinstance(error, KeyboardInterrupt):

@@ -1,7 +1,4 @@
-"""A child process over pipes: commands on its standard input, events on its output.
-
-Its standard error goes to a log file, the last lines also to memory. It ends when its input closes.
-"""
+"""A child process over pipes; its standard error goes to a log file and partly to memory."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """The clean environment with our settings, unless the user set spinning or malloc."""
+    """With our settings, unless the user set spinning or malloc."""
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
@@ -119,7 +116,7 @@ class Transport(Generic[Message]):
         return decode(self._events, body)
 
     async def stop(self, patience_s: float) -> None:
-        """Close its input, wait, then kill. Safe to call at any time and twice."""
+        """Close its input, wait, then kill. Idempotent."""
         self.close_input()
         # asyncio also waits for the pipes to end, and a full one that nobody reads never does.
         discard = asyncio.ensure_future(self._discard_events())
@@ -168,7 +165,7 @@ class Transport(Generic[Message]):
         self._errors.append(pending.decode(errors="replace"))
 
     def _write_log(self, chunk: bytes) -> None:
-        """On a full disk the log ends, but reading goes on, or the worker would block."""
+        """On a full disk reading goes on, or the worker would block."""
         if self._log is None:
             return
         try:

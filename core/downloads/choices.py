@@ -21,13 +21,13 @@ FAMILIES = frozenset({
     "qwen3_moe", "gemma3", "gemma3_text", "falcon_h1", "granitemoehybrid", "jamba", "nemotron_h",
     "qwen3_vl", "qwen3_vl_moe", "lfm2", "lfm2_moe", "lfm2_vl", "lfm3", "lfm3_vl", "olmo_hybrid",
     "gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text",
-    "ministral3", "mistral3", "granite_swa", "granitemoe_swa",
+    "ministral3", "mistral3", "granite_swa", "granitemoe_swa", "kimi_linear",
     "minicpmv4_6",
 })  # fmt: skip
 ARCHITECTURES = frozenset({
     "qwen35", "qwen35moe", "qwen3next", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "llama",
     "gemma3", "lfm2", "falcon-h1", "granitehybrid", "granite", "granitemoe", "jamba", "nemotron_h",
-    "nemotron_h_moe", "lfm2moe", "mistral3",
+    "nemotron_h_moe", "lfm2moe", "mistral3", "kimi-linear",
 })  # fmt: skip
 # What Waymark reads of a folder, and its licence. Never pickled weights, never code.
 _FOLDER_FILE = re.compile(
@@ -46,10 +46,7 @@ def runs(family: str) -> bool:
 
 
 def choices(repository: Repository) -> tuple[Plan, ...]:
-    """The choices of a repository, the smallest first.
-
-    Raises HubAnswerError for a file name that is not allowed.
-    """
+    """The smallest first. Raises HubAnswerError for a file name that is not allowed."""
     files = {file.path: file for file in repository.files if _wanted(file.path)}
     names = [checked_path(path) for path in files]
     if len({str(name).casefold() for name in names}) < len(names):
@@ -100,7 +97,7 @@ def _wanted(path: str) -> bool:
 
 
 def _parts(path: str, files: dict[str, RemoteFile]) -> list[str]:
-    """All files of a split model, of another the one; none if some are missing."""
+    """None if parts of a split model are missing."""
     folder, _, name = path.rpartition("/")
     match = PART_NAME.fullmatch(name)
     if match is None:

@@ -1,20 +1,16 @@
-"""The window's side of the process of downloads: started when it is needed first, ended by `close`.
-
-A process that dies ends its downloads with a named error; the next request starts another.
-"""
+"""The window's side of the process of downloads, which is started when it is needed first."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
+from core.api.errors import EngineDiedError, WaymarkError
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import EngineError
+from core.client.requests import Answers
 from core.downloads.messages import (
     EVENTS,
     Completed,
@@ -42,7 +38,7 @@ def _died() -> EngineDiedError:
 
 
 class DownloadsClient:
-    """`heard` is called with the events of all downloads, in their order."""
+    """`heard` gets the events of all downloads in order."""
 
     def __init__(
         self,
@@ -59,9 +55,8 @@ class DownloadsClient:
             log_file,
         )
         self._connection = Connection()
-        self._asked: dict[int, asyncio.Future[tuple[Repository, ...]]] = {}
+        self._asked = Answers[tuple[Repository, ...]]()
         self._fetching: set[str] = set()
-        self._last = 0
 
     @property
     def pid(self) -> int | None:
@@ -79,7 +74,7 @@ class DownloadsClient:
         return await self._ask(lambda number: Search(request=number, text=text))
 
     async def look(self, repository: str) -> Repository:
-        """A repository with its files. Raises WaymarkError."""
+        """Raises WaymarkError."""
         (found,) = await self._ask(lambda number: Look(request=number, repository=repository))
         return found
 
@@ -95,20 +90,12 @@ class DownloadsClient:
             await self._send(Pause(work=str(work)))
 
     async def close(self) -> None:
-        """End the process, even one that is starting; what has arrived is kept. Idempotent."""
+        """Also while the process is starting. Idempotent."""
         await self._child.close()
 
     async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:
         await self._start()
-        self._last += 1
-        number = self._last
-        answer: asyncio.Future[tuple[Repository, ...]] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        try:
-            await self._send(command(number))
-            return await answer
-        finally:
-            self._asked.pop(number, None)
+        return await self._asked.ask(lambda number: self._send(command(number)))
 
     async def _start(self) -> None:
         await self._child.start(Configure(connection=self._connection))
@@ -122,27 +109,17 @@ class DownloadsClient:
     def _take(self, event: DownloadEvent) -> None:
         match event:
             case Found():
-                self._answer(event.request, event.repositories)
+                self._asked.settle(event.request, event.repositories)
             case Refused():
-                self._answer(event.request, event.error)
+                self._asked.settle(event.request, event.error)
             case Progress():
                 self._heard(event)
             case _:
                 self._fetching.discard(event.work)
                 self._heard(event)
 
-    def _answer(self, number: int, answer: tuple[Repository, ...] | ErrorInfo) -> None:
-        waiting = self._asked.get(number)
-        if waiting is None or waiting.done():
-            return
-        if isinstance(answer, ErrorInfo):
-            waiting.set_exception(EngineError(answer))
-        else:
-            waiting.set_result(answer)
-
     def _end_all(self, error: WaymarkError) -> None:
-        for number in list(self._asked):
-            self._answer(number, error.info())
+        self._asked.fail_all(error.info())
         fetching, self._fetching = self._fetching, set()
         for work in sorted(fetching):
             self._heard(Stopped(work=work, error=error.info()))

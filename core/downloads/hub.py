@@ -1,7 +1,6 @@
 """The hub: its metadata, of which only what is needed and valid is kept, and its files.
 
-The token goes to the hub's own host only. A redirect never leaves HTTPS. Repositories that Waymark
-can't run are left out of searches.
+The token goes to the hub's own host only. A redirect never leaves HTTPS.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
 
 
 class TryAgainError(Exception):
-    """A request failed in a way that may pass; `wait_s` is what the server asks for, or 0."""
+    """A request failed in a way that may pass; `wait_s` is what the server asks for."""
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
         super().__init__(reason)
@@ -61,7 +60,7 @@ class TryAgainError(Exception):
 
 
 class Hub:
-    """An HTTP client for one `Connection`. Raises HubUnreachableError for a bad address."""
+    """Raises HubUnreachableError for a bad address."""
 
     def __init__(self, connection: Connection, stall_s: float = STALL_S) -> None:
         self._address = connection.hub.rstrip("/")
@@ -96,7 +95,7 @@ class Hub:
             await asyncio.sleep(self._due - now)
 
     async def json(self, path: str, query: Mapping[str, str | list[str]]) -> object:
-        """A small JSON answer. Raises TryAgainError, WaymarkError."""
+        """Raises TryAgainError, WaymarkError."""
         body = bytearray()
         async with self.stream(path, query=query) as response:
             self.raise_for(response)
@@ -251,7 +250,7 @@ async def look(hub: Hub, name: str) -> Repository:
 
 
 def _is_for_others(answer: object) -> bool:
-    """True for weights in a format of another program, by the tags of the repository."""
+    """True if tags name a format of another program."""
     tags = answer.get("tags") if isinstance(answer, dict) else None
     return isinstance(tags, list) and any(tag in _OTHERS for tag in tags if isinstance(tag, str))
 
@@ -278,7 +277,7 @@ def _repository(answer: object) -> Repository | None:
 
 
 def _file(entry: Mapping[str, Any]) -> RemoteFile | None:
-    """A file with size and digest; None for an entry that lacks either."""
+    """None for an entry without size or digest."""
     path, lfs = entry.get("rfilename"), _object(entry.get("lfs"))
     size = lfs.get("size", entry.get("size"))
     sha256, blob = _text(lfs.get("sha256")), _text(entry.get("blobId"))

@@ -54,7 +54,6 @@ class Job:
 
     @property
     def model(self) -> Path:
-        """The folder or file to load when it is complete."""
         return self.target / self.plan.opens if self.plan.opens else self.target
 
     def place(self, path: str) -> Path:
@@ -91,7 +90,7 @@ def create(models: Path, plan: Plan) -> Job:
 
 
 def read(work: Path) -> Job:
-    """The download in a folder. Raises DownloadFolderError, HubAnswerError."""
+    """Raises DownloadFolderError, HubAnswerError."""
     try:
         plan = Plan.model_validate_json(read_small(work / PLAN, INDEX_BYTES, BrokenConfigError))
     except (ValidationError, WaymarkError) as error:
@@ -107,7 +106,7 @@ def _is_readable(work: Path) -> bool:
 
 
 def unfinished(models: Path) -> list[Job]:
-    """The downloads of a folder of models; damaged ones are left out."""
+    """Damaged downloads are left out."""
     found = []
     with contextlib.suppress(OSError):
         for work in sorted(islice((models / HIDDEN).iterdir(), MOST_JOBS)):
@@ -120,7 +119,7 @@ def unfinished(models: Path) -> list[Job]:
 def claimed(job: Job) -> Iterator[bool]:
     """Keep other processes from downloading or deleting the same; False if one does so now.
 
-    Raises DownloadFolderError. A file system without locks keeps nobody away.
+    A file system without locks keeps nobody away. Raises DownloadFolderError.
     """
     handle: int | None = -1
     try:
@@ -141,14 +140,13 @@ def claimed(job: Job) -> Iterator[bool]:
 
 
 def is_claimed(job: Job) -> bool:
-    """True if another process downloads it now."""
     with contextlib.suppress(WaymarkError), claimed(job) as ours:
         return not ours
     return False
 
 
 def discard(job: Job) -> None:
-    """Delete what has arrived of a download that nobody continues. Raises DownloadFolderError."""
+    """Raises DownloadFolderError."""
     with claimed(job) as ours:
         if not ours:
             raise DownloadFolderError("Another Waymark is downloading this. Stop it there first.")
@@ -175,7 +173,7 @@ def _remove_folders(job: Job) -> None:
 
 
 def publish(job: Job, missing: list[PartFile]) -> None:
-    """Move checked parts of a claimed download to their places, what makes a folder a model last.
+    """Move checked parts to their places, what makes a folder a model last.
 
     Raises DownloadFolderError if anything is in the way.
     """

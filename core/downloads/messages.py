@@ -17,7 +17,7 @@ Sha1 = Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")]
 
 
 class Connection(Frozen):
-    """How the hub is reached. Without a `proxy` the system's is used; 0 is no limit of speed."""
+    """Without a `proxy` the system's is used; 0 is no limit of speed."""
 
     hub: str = HUB
     proxy: str = ""
@@ -26,7 +26,7 @@ class Connection(Frozen):
 
 
 class RemoteFile(Frozen):
-    """A file of a repository, with its SHA-256, or the SHA-1 of its Git blob for a small file."""
+    """Has its SHA-256, or the SHA-1 of its Git blob for a small file."""
 
     path: str
     size: Count
@@ -35,7 +35,7 @@ class RemoteFile(Frozen):
 
 
 class Repository(Frozen):
-    """Facts of a repository. `family` is the model_type or the architecture of its GGUF files.
+    """`family` is the model_type or the architecture of its GGUF files.
 
     A search gives neither `commit` nor `files`.
     """
@@ -51,7 +51,7 @@ class Repository(Frozen):
 
 
 class Plan(Frozen):
-    """The files of a download; `opens` is the path of the one to load, "" for the whole folder."""
+    """`opens` is the path of the file to load, "" for the whole folder."""
 
     repository: str
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
@@ -65,7 +65,7 @@ class Plan(Frozen):
 
 
 class Configure(Frozen):
-    """Use this connection from now on, for downloads in progress at their next request."""
+    """For downloads in progress from their next request on."""
 
     type: Literal["configure"] = "configure"
     connection: Connection
@@ -78,7 +78,7 @@ class Search(Frozen):
 
 
 class Look(Frozen):
-    """Get a repository's files. Answered by Found with one repository, or Refused."""
+    """Answered by Found with one repository, or Refused."""
 
     type: Literal["look"] = "look"
     request: int
@@ -93,7 +93,7 @@ class Fetch(Frozen):
 
 
 class Pause(Frozen):
-    """Stop a download, keeping what has arrived. Answered by Paused; ignored after its end."""
+    """Answered by Paused; ignored after the download's end."""
 
     type: Literal["pause"] = "pause"
     work: str
@@ -112,9 +112,9 @@ class Refused(Frozen):
 
 
 class Progress(Frozen):
-    """`speed` is that of the last seconds, and falls to 0 when nothing arrives. `waiting` says why
-    nothing is asked for until the next attempt; `checking`: the digests are being compared;
-    `elsewhere`: another process downloads it, and this one goes on where that ends."""
+    """`speed` is that of the last seconds. `waiting` says why nothing is asked for until the next
+    attempt; `checking`: the digests are being compared; `elsewhere`: another process downloads it.
+    """
 
     type: Literal["progress"] = "progress"
     work: str
@@ -132,15 +132,13 @@ class Paused(Frozen):
 
 
 class Stopped(Frozen):
-    """A download can't go on; what has arrived is kept."""
-
     type: Literal["stopped"] = "stopped"
     work: str
     error: ErrorInfo
 
 
 class Completed(Frozen):
-    """Every file has its published digest; `path` is the model to load."""
+    """`path` is the model to load."""
 
     type: Literal["completed"] = "completed"
     work: str

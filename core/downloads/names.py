@@ -40,7 +40,7 @@ def is_repository(name: str) -> bool:
 
 
 def checked_repository(name: str) -> str:
-    """Raises NoSuchModelError for a name that no repository has."""
+    """Raises NoSuchModelError."""
     if not is_repository(name):
         raise NoSuchModelError(
             f"“{shown(name)}” is not the name of a model: it has to be Org/Name."
@@ -49,7 +49,7 @@ def checked_repository(name: str) -> str:
 
 
 def checked_path(path: str) -> PurePosixPath:
-    """A file's path in its repository. Raises HubAnswerError for one that is unsafe anywhere."""
+    """Raises HubAnswerError for a path that is unsafe on any system."""
     parts = path.split("/")
     if len(parts) > DEEPEST or not all(map(_is_safe, parts)):
         raise HubAnswerError(

@@ -21,16 +21,13 @@ from typing import BinaryIO
 from core.api.errors import DiskFullError, DownloadFolderError
 from core.client.blobs import open_regular
 from core.downloads.messages import RemoteFile
-from core.system.private_files import open_or_create
+from core.system.private_files import DISK_IS_FULL, RESERVE_BYTES, open_or_create
 
-# Left free on the disk, for the system and for chats.
-RESERVE_BYTES = 256 * 2**20
 _BLOCK = 2**20
 # About 400,000 pieces, far more than the longest download leaves.
 _MOST_JOURNAL_BYTES = 64 * 2**20
 _LINE = re.compile(r"(\d{1,19}) (\d{1,19}) ([0-9a-f]{64})")
 _ETAG = re.compile(r'etag ("[\x21\x23-\x7e]{0,200}")')
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Piece:
 
 
 class PartFile:
-    """The pieces of `file` in the folder `work`; `pending` bytes more are in memory."""
+    """`pending` bytes more are in memory."""
 
     def __init__(self, work: Path, number: int, file: RemoteFile) -> None:
         self.path = work / f"{number}.part"
@@ -62,7 +59,6 @@ class PartFile:
         return sorted(self._pieces.values(), key=lambda piece: piece.start)
 
     def read_journal(self) -> None:
-        """Read what should be there, without checking it."""
         self._pieces.clear()
         try:
             with open_regular(self.journal) as journal:
@@ -118,7 +114,7 @@ class PartFile:
         return (at, self.file.size) if at < self.file.size else None
 
     def keep(self, start: int, data: bytes) -> None:
-        """Write a piece and note it. Raises DiskFullError, DownloadFolderError."""
+        """Raises DiskFullError, DownloadFolderError."""
         piece = Piece(start, start + len(data), hashlib.sha256(data).hexdigest())
         with _named_errors(self.path):
             if shutil.disk_usage(self.path.parent).free < RESERVE_BYTES + len(data):
@@ -134,7 +130,7 @@ class PartFile:
             return b"".join(_blocks(part, start, start + len(data))) == data
 
     def note_etag(self, etag: str) -> None:
-        """Note the validator of the version that arrives; a weak one says too little."""
+        """A weak validator says too little."""
         if etag != self.etag and _ETAG.fullmatch(f"etag {etag}"):
             self.etag = etag
             with _named_errors(self.path):
@@ -148,13 +144,11 @@ class PartFile:
             self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Cut to its size and write through to the disk, before it is moved to its place."""
         with self._opened() as part:
             part.truncate(self.file.size)
             os.fsync(part.fileno())
 
     def stop(self) -> None:
-        """End `check` in another thread soon."""
         self._stopped.set()
 
     def _put(self, piece: Piece) -> None:
@@ -196,7 +190,7 @@ def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in DISK_IS_FULL:
             raise DiskFullError(
                 f"The disk of {path.parent} is full. What has arrived is kept: make room and go on."
             ) from error

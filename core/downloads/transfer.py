@@ -33,7 +33,7 @@ Sink = Callable[[int, bytes], None]
 class Patience:
     """Attempts in a row that bring nothing new, and the pauses between them, which double.
 
-    An attempt ends when nothing has arrived for `stall_s` seconds.
+    An attempt ends after `stall_s` seconds without bytes.
     """
 
     attempts: int = 8
@@ -70,7 +70,7 @@ class StartOverError(Exception):
 
 
 class Transfer:
-    """Receives one file into its part; `waiting` is why it pauses, '' while it doesn't."""
+    """`waiting` is why it pauses, '' while it doesn't."""
 
     def __init__(
         self, hub: Callable[[], Hub], plan: Plan, part: PartFile, meter: Meter, patience: Patience
@@ -113,7 +113,7 @@ class Transfer:
                 await self._pause(TryAgainError("the server began the file again"), before)
 
     async def _read_again(self) -> bool:
-        """Receive piece by piece again until the whole is right; returns whether it is."""
+        """Receive piece by piece again; True if the whole is right then."""
         changed, again, self._best = False, 0, -1
 
         def compare(start: int, data: bytes) -> None:
@@ -147,7 +147,7 @@ class Transfer:
             self.checking = False
 
     async def _pause(self, failure: TryAgainError, progress: int) -> None:
-        """Wait before the next attempt. Raises HubUnreachableError if it was the last."""
+        """Raises HubUnreachableError after the last attempt."""
         if progress > self._best:
             self._best, self._failures = progress, 0
         self._failures += 1
@@ -158,7 +158,7 @@ class Transfer:
         self.waiting = ""
 
     async def _receive(self, start: int, end: int, sink: Sink) -> None:
-        """Receive a range; what arrived before an error or a cancellation goes to `sink` too."""
+        """What arrived before an error or a cancellation goes to `sink` too."""
         hub, part = self._hub(), self._part
         async with hub.stream(self._address, headers=self._headers(start, end)) as response:
             self._accept(hub, response, start)

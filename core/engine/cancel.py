@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import Generic, TypeVar
 
 from core import watchdog
@@ -26,7 +25,7 @@ class CancelFlag:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Report progress; raise RequestCancelled if the request was cancelled."""
+        """Report progress; raise RequestCancelled once cancelled."""
         watchdog.report_progress()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")
@@ -48,12 +47,7 @@ class Background(Generic[T]):
     def __enter__(self) -> Background[T]:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.shutdown()
 

@@ -31,7 +31,6 @@ def check(
 def check_restored(
     loaded: LoadedModel, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer, pictures: Pictures
 ) -> None:
-    """Assert that KV and states have the bits of a fresh prefill."""
     if not restored.num_runs:
         return
     scratch = Branch(kv_buffer.beside(prompt.num_tokens))
@@ -89,7 +88,7 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
 
 
 def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: int) -> None:
-    """Assert that the rows from the prompt's end `start` on are the `num_fed` kept tokens'."""
+    """Assert that the rows from the prompt's end on are the `num_fed` kept tokens'."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"

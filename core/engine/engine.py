@@ -66,8 +66,7 @@ class Engine:
         self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the model, which stays if the load fails; unloaded first if memory holds only
-        one."""
+        """The present model stays if the load fails, or goes first if memory holds only one."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -83,7 +82,7 @@ class Engine:
     def _load_beside(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel | None:
-        """Load while the present model stays; None if memory holds only one of them."""
+        """None if memory holds only one model."""
         try:
             return self._load(settings, progress, flag)
         except NotEnoughMemoryError:
@@ -117,33 +116,34 @@ class Engine:
             torch.accelerator.memory.empty_host_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
-        if self.loaded is None:
-            raise NoModelError("Choose a model folder first; the message is kept.")
+        loaded = self._needed("Choose a model folder first; the message is kept.")
         try:
-            return Session(self.loaded, command, flag, emit).run()
+            return Session(loaded, command, flag, emit).run()
         finally:
             release_to_system()
 
     def prepare(self, command: IdleWork[Prepared], flag: CancelFlag) -> Prepared:
-        if self.loaded is None:
-            raise NoModelError("There is no model to read with.")
+        loaded = self._needed("There is no model to read with.")
         try:
-            return IdlePrefill(self.loaded, command, flag).run()
+            return IdlePrefill(loaded, command, flag).run()
         finally:
             release_to_system()
 
     def predict(self, command: Predict, flag: CancelFlag) -> Predicted:
-        if self.loaded is None:
-            raise NoModelError("There is no model to predict for.")
-        return IdlePrefill(self.loaded, command, flag).predict()
+        loaded = self._needed("There is no model to predict for.")
+        return IdlePrefill(loaded, command, flag).predict()
+
+    def _needed(self, otherwise: str) -> LoadedModel:
+        if (loaded := self.loaded) is None:
+            raise NoModelError(otherwise)
+        return loaded
 
     def clear_cache(self) -> None:
         if self.loaded is not None:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, for all models. Raises NotDeletedError
-        after deleting the rest."""
+        """Raises NotDeletedError after deleting the rest."""
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
@@ -161,8 +161,7 @@ class Engine:
                 delete_quantised(blobs)
 
     def _store_of(self, settings: ModelSettings) -> DiskStore | None:
-        """The store of a model to be loaded, perhaps the present one's: two stores on one folder
-        would not know of each other."""
+        """Shared with the present model: two stores wouldn't know of each other."""
         blobs = self._blobs_in(settings.cache_folder)
         if settings.cache_folder is not None and (blobs is None or blobs.closed):
             return DiskStore(Path(settings.cache_folder))
@@ -210,22 +209,17 @@ class Engine:
             pass
 
     def count_tokens(self, command: CountTokens) -> Counted:
-        loaded = self.loaded
-        if loaded is None:
-            raise NoModelError("There is no model to count with.")
+        loaded = self._needed("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
 
     def edit_reply(self, command: EditReply) -> Edited:
-        loaded = self.loaded
-        if loaded is None:
-            raise NoModelError("There is no model to edit with.")
+        loaded = self._needed("There is no model to edit with.")
         ids = loaded.text.edited_ids(command.reply, command.text)
         return Edited(request=command.request, ids=ids)
 
     def count_prompt(self, command: CountPrompt, flag: CancelFlag) -> Counted:
-        loaded, conversation = self.loaded, command.conversation
-        if loaded is None:
-            raise NoModelError("There is no model to count with.")
+        loaded = self._needed("There is no model to count with.")
+        conversation = command.conversation
         try:
             images = loaded.catalog.segments(image_parts(conversation), flag.check)
             grid = loaded.settings.grid

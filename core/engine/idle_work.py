@@ -1,5 +1,5 @@
 """Idle work: prefills a reply as history shows it, a stopped one first as *Continue* resumes it, or
-a draft. Splits are canonical, so the states are those that the request itself would make."""
+a draft. Splits are canonical, so the states are those that the request would make."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class IdlePrefill:
 
     @torch.inference_mode()
     def run(self) -> Prepared:
-        """Prefill the stable part. Raises RequestCancelled; finished runs are kept."""
+        """Raises RequestCancelled; finished runs are kept."""
         loaded, command = self._loaded, self._command
         parts = image_parts(command.conversation)
         try:
@@ -79,7 +79,7 @@ class IdlePrefill:
         )
 
     def predict(self) -> Predicted:
-        """The work of the request that would come next. Raises RequestCancelled."""
+        """Raises RequestCancelled."""
         loaded, conversation = self._loaded, self._command.conversation
         try:
             images = loaded.catalog.segments(image_parts(conversation), self._flag.check)
@@ -149,14 +149,14 @@ Render = Callable[[Conversation, list[Image]], Prompt]
 
 
 def reply_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """The runs up to the last reply's end of turn, as any next message will show them."""
+    """Up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return _until_last([run for run, _ in common], lambda run: run.ends(CutKind.MESSAGE_END))
 
 
 def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """The runs up to the last picture's end, or a grid cut well before the caret."""
+    """Up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
     ends = [run for run in runs if run.ends(CutKind.MESSAGE_END)]
     caret = ends[-1].end.token.value if ends else runs[-1].end.token.value

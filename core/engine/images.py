@@ -1,5 +1,4 @@
-"""Pictures of a conversation, from file and digest to prompt segments and embeddings. A known
-digest is neither read nor decoded again."""
+"""Pictures of a conversation, from file and digest to prompt segments and embeddings."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ DESCRIBED_BYTES = 16 * 2**20
 
 
 class ImageCatalog:
-    """The pictures that one loaded model knows. Without a processor every picture is refused."""
+    """Without a processor every picture is refused."""
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
@@ -59,8 +58,7 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
-        """Process a picture decoded to be described; may run next to a request. Raises
-        ImageError."""
+        """Process a picture decoded to be described, beside a request. Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
@@ -72,7 +70,7 @@ class ImageCatalog:
                 del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
-        """Raises ImageError, NoVisionError, and what `check` raises."""
+        """Raises ImageError, NoVisionError."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -114,7 +112,7 @@ class ImageCatalog:
 
 
 class Pictures:
-    """Embeddings for one request; counts the tower's calls, tokens and seconds."""
+    """Counts the tower's calls, tokens and seconds."""
 
     def __init__(
         self,

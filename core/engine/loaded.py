@@ -4,7 +4,6 @@ nothing behind."""
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections import OrderedDict
@@ -32,12 +31,11 @@ from core.engine.passes.captured import StepCapture
 from core.gguf.library import ollama_name
 from core.helper.process import HelperFailedError
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
-from core.loading.backend import recalled, what_slows
 from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, fits, read_model
 from core.loading.plan import ModelPlan
-from core.loading.precision import Chosen, Precision, choose_precision
+from core.loading.precision import Chosen, Precision, choose_precision, recalled, what_slows
 from core.loading.quantised_store import QuantisedStore
 from core.model_files import LookingTime
 from core.models.decoder import Decoder
@@ -82,7 +80,7 @@ class LoadedModel:
     _tools: OrderedDict[str, tuple[Tool, ...]] = field(default_factory=OrderedDict)
 
     def tools_changed(self, chat: str, tools: tuple[Tool, ...]) -> bool:
-        """True if the chat's last request had other tools; from now on it has these."""
+        """True if the chat's last request had other tools."""
         before = self._tools.pop(chat, tools)
         self._tools[chat] = tools
         while len(self._tools) > _MOST_CHATS:
@@ -161,7 +159,7 @@ def _read(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> tuple[Backend, ReadModel]:
-    """The model and its kernels, validated first: a faulty one should fail early."""
+    """Kernels are validated first: a faulty one should fail early."""
     precision, dtype = chosen.precision, chosen.precision.dtype
     recall = partial(recalled, store.blobs if store is not None else None)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
@@ -173,7 +171,7 @@ def _read(
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
-    """Interprets template and tokenizer, which takes the helper a second or two."""
+    """Takes the helper a second or two."""
     helper = ChatText.new_helper()
     with suppress(HelperFailedError):  # asking it says so
         helper.start()
@@ -187,16 +185,14 @@ def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
 
 
 def fix_threads() -> None:
-    """Fix the number of threads of the process: a sum split differently can change its last
-    bits."""
+    """A sum split differently can change its last bits."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """True if a model would fit in the memory that is free once `present` is unloaded. `check` may
-    raise."""
+    """True if a model would fit once `present` is unloaded."""
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
@@ -242,8 +238,7 @@ def open_processor(
     model: Decoder,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """None for a model without vision. Raises MissingFileError, BrokenConfigError,
-    BrokenTokenizerError."""
+    """None for a model without vision. Raises a WaymarkError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens
@@ -277,24 +272,17 @@ def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: byte
     specs, device = model.layer_specs, model.device
     kv_buffer = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
+    disk = min(DISK_LIMIT, blobs.share_of_disk(DISK_SHARE)) if blobs is not None else 0
     if device.type == "cpu":
-        budgets = Budgets(host=kv_buffer + host, device=0, disk=disk_budget(blobs))
+        budgets = Budgets(host=kv_buffer + host, device=0, disk=disk)
     else:
-        budgets = Budgets(host=host, device=kv_buffer, disk=disk_budget(blobs))
+        budgets = Budgets(host=host, device=kv_buffer, disk=disk)
     # No cap until the first request brings the user's: opening the store must not evict what was
     # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
-    disk = DiskTier(store, specs)
-    return ContextCache(specs, device, context, root, budgets, disk, copier=copier)
-
-
-def disk_budget(blobs: DiskStore | None) -> int:
-    if blobs is None:
-        return 0
-    folder = blobs.folder.absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return min(DISK_LIMIT, int(shutil.disk_usage(there).free * DISK_SHARE))
+    tier = DiskTier(store, specs)
+    return ContextCache(specs, device, context, root, budgets, tier, copier=copier)
 
 
 def describe(

@@ -34,7 +34,7 @@ _ENOUGH = np.maximum(LOOP_TOKENS, LOOP_TIMES * _PERIODS) - _PERIODS
 
 
 class Reply:
-    """The reply of one request; it sees sampled tokens only, never drafts."""
+    """Sees sampled tokens only, never drafts."""
 
     def __init__(
         self, command: Generate, rendered: RenderedPrompt, text: ChatText, vocab_size: int
@@ -65,7 +65,7 @@ class Reply:
         self._stream: ReplyStream | None = None
 
     def begin(self, count: Callable[[], None], send: Send) -> None:
-        """Tokens follow: `count` is called for each, `send` for each burst of text."""
+        """`count` is called for each token, `send` for each burst of text."""
         self._stream = ReplyStream(count, send)
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class Reply:
         return None
 
     def message(self, complete: bool) -> AssistantMessage:
-        """The reply so far; one that isn't `complete` pauses there."""
+        """A reply that isn't `complete` pauses there."""
         reader, ids = self._reader, self.packed()
         if not complete:
             ids = ids.paused()
@@ -96,7 +96,6 @@ class Reply:
 
     @property
     def stop_string(self) -> str:
-        """The stop string that ended the reply, if one did."""
         return self._reader.stop_string
 
     def packed(self) -> ReplyIds:
@@ -139,7 +138,7 @@ class Reply:
 
 
 class ReplyStream:
-    """Sends a reply's text and ids in bursts, the first token at once, and counts its tokens."""
+    """Sends text and ids in bursts, the first token at once."""
 
     def __init__(self, count: Callable[[], None], send: Send) -> None:
         self._count, self._send = count, send
@@ -165,8 +164,8 @@ class ReplyStream:
 
 
 class LoopDetector:
-    """Detects repetition in constant time per id: counts for every period how many of the last ids
-    equal the one a period before."""
+    """Counts for every period how many of the last ids equal the one a period before: constant time
+    per id."""
 
     def __init__(self) -> None:
         # The newest first; no id is -1.

@@ -1,8 +1,7 @@
 """The next token of a reply: masked by its format, then sampled from a row of logits.
 
 A grammar follows sampled tokens only, so drafts need no rollback. Settings apply in the order and
-meaning of transformers' logits processors, on the host; randomness is a pure function of (seed,
-token index).
+meaning of transformers' logits processors; randomness is a pure function of (seed, token index).
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from core.text.chat_text import ChatText, RenderedPrompt
 
 
 class Constraint:
-    """The format of one reply; without one, every token is allowed. A thought is free, but can't
-    end the reply. A model may open a thought unless told not to think."""
+    """The format of one reply. A thought is free, but can't end the reply."""
 
     def __init__(
         self,
@@ -56,15 +54,14 @@ class Constraint:
             self.accept(token_id)
 
     def limit(self, logits: Tensor) -> Tensor:
-        """`logits` [vocab] with -inf for tokens not allowed. Raises ReplyFormatError if the grammar
-        grows too large."""
+        """`logits` [vocab] with -inf for tokens not allowed. Raises ReplyFormatError."""
         if not self._on:
             return logits
         forbidden = self._forbidden(len(logits)).to(logits.device)
         return logits.masked_fill(forbidden, -math.inf)
 
     def accept(self, token_id: int) -> None:
-        """Follow a sampled token. A stop token is no part of the reply."""
+        """A stop token is no part of the reply."""
         if not self._on or token_id in self._stop_ids:
             return
         if self._in_thought:
@@ -97,7 +94,7 @@ class Constraint:
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:
-        """How many drafted ids belong to a thought, which the grammar doesn't restrict."""
+        """Drafted ids of a thought, which the grammar doesn't restrict."""
         if not self._on:
             return len(draft)
         if not self._in_thought:
@@ -142,7 +139,7 @@ NEUTRAL = SamplingParams(
 
 
 def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams:
-    """The request's settings, else the model's; only seed and max_tokens may stay None."""
+    """Only seed and max_tokens may stay None."""
     merged = NEUTRAL.model_dump()
     for params in (defaults, request):
         given = params.model_dump(exclude_none=True)
@@ -153,8 +150,7 @@ def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams
 
 
 class Sampler:
-    """Samples the tokens of one reply; feed each back with `accept`. `prompt_ids` has no image
-    placeholders."""
+    """`prompt_ids` has no image placeholders."""
 
     def __init__(
         self, sampling: SamplingParams, prompt_ids: Sequence[int], vocab_size: int, seed: int
@@ -171,8 +167,7 @@ class Sampler:
         self._counts[token_id] += 1
 
     def sample(self, logits: Tensor, token_index: int) -> int:
-        """Sample token number `token_index` from `logits` [vocab], left unchanged. Raises
-        InternalError for NaN or infinity."""
+        """Leaves `logits` [vocab] unchanged. Raises InternalError for NaN or infinity."""
         sampling = self._sampling
         scores = logits.detach().to("cpu", torch.float32)[: len(self._seen)]
         scores = penalise_repetition(scores, self._seen, sampling.repetition_penalty or 1.0)
@@ -204,7 +199,7 @@ class Sampler:
 
 
 def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Make `seen` tokens less likely for `penalty` > 1 (Keskar et al. 2019, CTRL, section 4.1)."""
+    """After Keskar et al. 2019, CTRL, section 4.1."""
     if penalty == 1:
         return scores
     penalised = torch.where(scores < 0, scores * penalty, scores / penalty)
@@ -212,7 +207,7 @@ def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def penalise_counts(scores: Tensor, counts: Tensor, presence: float, frequency: float) -> Tensor:
-    """Subtract `presence` once and `frequency` per use from the reply's tokens."""
+    """Subtract `presence` once and `frequency` per use."""
     if presence == 0 and frequency == 0:
         return scores
     return scores - (counts > 0) * presence - counts * frequency
@@ -257,7 +252,7 @@ def _only(scores: Tensor, places: Tensor) -> Tensor:
 
 
 def _kept(token_ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens still possible: the next step sorts tens, not the whole vocabulary."""
+    """The next step sorts tens, not the whole vocabulary."""
     possible = (scores > -math.inf).nonzero().flatten()
     return token_ids[possible], scores[possible]
 

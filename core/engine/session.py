@@ -48,7 +48,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Returns the last event. Raises a WaymarkError if the request can't be answered."""
+        """Returns the last event. Raises a WaymarkError."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -129,7 +129,7 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """Emit the numbers so far; at a probe's token `stop`, cancel."""
+        """At a probe's token `stop`, cancel."""
         self._emit(
             Prefilling(
                 request=self._command.request,

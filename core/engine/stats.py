@@ -31,7 +31,7 @@ from core.engine.images import Pictures
 
 @dataclass
 class Report:
-    """The numbers of a running request; `started` is a `time.perf_counter()` moment."""
+    """`started` is a `time.perf_counter()` moment."""
 
     started: float
     prompt: Prompt
@@ -103,7 +103,6 @@ class Report:
 
     @property
     def decode_tokens_per_s(self) -> float | None:
-        """Tokens after the first over the time since the first."""
         steps = self.reply_tokens - 1
         if self._first_token_at is None or steps < 1:
             return None
@@ -139,7 +138,7 @@ class MessageMap:
         return cls(tuple(starts), frozenset(replies))
 
     def at(self, token: TokenIndex) -> int | None:
-        """The number of a token's message, from 0; None before the first."""
+        """From 0; None before the first message."""
         # Called per message: a linear search takes 13 s for a chat of 1,600 messages.
         index = bisect_right(self.starts, token) - 1
         return index if index >= 0 else None
@@ -174,8 +173,7 @@ def explain(
     chat: str = "",
     tools_changed: bool = False,
 ) -> Miss | None:
-    """Why tokens are prefilled again; None if every evaluated token is new. Call before the
-    prefill."""
+    """None if every evaluated token is new. Call before the prefill."""
     miss = _explain(prompt, restored, messages, cache, chat)
     if miss is not None and tools_changed and miss.reason in ("cold", "diverged", "unsettled"):
         return miss.model_copy(update={"reason": "tools_changed"})

@@ -1,8 +1,4 @@
-"""Checks formats before use, and finished replies against their format.
-
-All that takes time or memory happens in a helper process. `check` is called during the wait, and
-may raise.
-"""
+"""Checks formats before use, and finished replies against their format, in a helper process."""
 
 from __future__ import annotations
 
@@ -73,7 +69,7 @@ _checks = Helper(MEMORY_BYTES)
 
 
 class NotCheckedError(Exception):
-    """A reply could not be checked; the message says why, for a person."""
+    """The message says why, for a person."""
 
 
 def refusal(form: ReplyFormat, check: Check | None = None) -> str:
@@ -96,7 +92,7 @@ def refusal(form: ReplyFormat, check: Check | None = None) -> str:
 def fault(form: ReplyFormat, text: str, check: Check | None = None) -> str:
     """Why a finished reply doesn't match its format, or the format can't be used; "" if it does.
 
-    Raises NotCheckedError if that takes more than CHECK_S or MEMORY_BYTES.
+    Raises NotCheckedError beyond CHECK_S or MEMORY_BYTES.
     """
     reason = refusal(form, check)
     if reason:
@@ -139,7 +135,10 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
             reason = _schema_obstacle(form, helper, check)
             if reason:
                 return reason
-        text = grammar(form).encode()
+        try:
+            text = grammar(form).encode()
+        except RecursionError:
+            return _FAILED["ended"]
         answer, _ = helper.ask("grammar.compile", {}, text, seconds=COMPILE_S, check=check)
     finally:
         helper.close()
@@ -189,8 +188,8 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
 
 
 def _uncountable(schema: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """The paths of objects with `minProperties` of any name: a repeated name counts twice while a
-    reply is generated, and once when it is read."""
+    """Objects with `minProperties` of any name: a repeated name counts twice while a reply is
+    generated, and once when it is read."""
     if isinstance(schema, dict):
         least, required = schema.get("minProperties"), schema.get("required", ())
         any_name = schema.get("additionalProperties") is not False or "patternProperties" in schema
@@ -229,7 +228,7 @@ def _explained(error: str, form: ReplyFormat) -> str:
 
 
 def _parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
-    """The members of a schema, or of a list or object of schemas; quoted values are none."""
+    """Without quoted values."""
     if isinstance(schema, dict):
         yield from ((key, part) for key, part in schema.items() if key not in _VALUES)
     elif isinstance(schema, list):
@@ -255,7 +254,7 @@ def _of_schema(error: str, form: ReplyFormat) -> str:
 
 
 def _places(part: Any, name: str, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """The paths of objects that have `name` as a keyword, not as a property's name."""
+    """Objects that have `name` as a keyword, not as a property's name."""
     if isinstance(part, dict) and name in part and path[-1:] != ("properties",):
         yield path
     for key, each in _parts_of(part):

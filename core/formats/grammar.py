@@ -1,7 +1,4 @@
-"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax.
-
-Arguments in tags and in Python's form come in the schema's order.
-"""
+"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax."""
 
 from __future__ import annotations
 
@@ -13,22 +10,15 @@ from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import MARKS
+from core.api.tools import MARKS, TEXT_MARK
+from core.formats.marked_values import JSON_OPTIONS, MarkedValues, members
 
-# A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
-BLANKS = r" |\n( {0,20}|\t{1,10})"
-JSON_OPTIONS = {
-    "whitespace_flexible": True,
-    "whitespace_pattern": BLANKS,
-    "lenient": False,
-    "coerce_one_of": False,
-}
 # Most templates leave an empty line between a thought and the answer.
 _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
 
 def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[str] = ()) -> str:
-    """The grammar of an answer, which `core.formats.check` must have accepted.
+    """For a form that `core.formats.check` has accepted.
 
     After a thought JSON may begin with the empty line that belongs there. `control` are the
     spellings of single tokens that tool calls may have around them.
@@ -51,7 +41,7 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
 
 
 def schema_of(form: ReplyFormat) -> Any:
-    """The schema of a JSON format. Raises ValueError, as `parse_json` does."""
+    """Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}
 
 
@@ -59,13 +49,20 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
-    """`control` are spellings that are single tokens of the model; `start` opens the first rule."""
+    """`start` opens the first rule."""
     begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
+    text_mark = _mark(TEXT_MARK, control)
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
     for at, function in enumerate(form.functions):
-        writer = _Writer(f"call_{at}", function)
+        writer = _Writer(f"call_{at}", function, text_mark)
         lines += getattr(writer, form.syntax)(begin, end)
-    more = {"lfm2": '(", " call)*', "hermes": '("\\n" call)*', "xml": '("\\n" call)*', "llama3": ""}
+    more = {
+        "lfm2": '(", " call)*',
+        "hermes": '("\\n" call)*',
+        "xml": '("\\n" call)*',
+        "llama3": "",
+        "gemma4": "call*",
+    }
     rest = more[form.syntax] if form.parallel else ""
     whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
     return "\n".join((f"{start}{whole}", *lines))
@@ -76,8 +73,8 @@ def _mark(spelling: str, control: Collection[str]) -> str:
 
 
 class _Writer:
-    def __init__(self, rule: str, function: FunctionFormat) -> None:
-        self._rule, self._name = rule, function.name
+    def __init__(self, rule: str, function: FunctionFormat, text_mark: str) -> None:
+        self._rule, self._name, self._text_mark = rule, function.name, text_mark
         self._schema = function.parameters
         properties = self._schema.get("properties")
         self._properties: dict[str, Any] = properties if isinstance(properties, dict) else {}
@@ -115,17 +112,18 @@ class _Writer:
             yield f"{rule}_text[suffix={json.dumps(tail)}]: /(?s:.*)/"
 
     def lfm2(self, _begin: str, _end: str) -> Iterator[str]:
-        items = list(self._properties.items())
         yield f'{self._rule}: {json.dumps(self._name + "(")} {self._rule}_f0 ")"'
-        for at, (name, schema) in enumerate(items):
-            rule, rest = self._rule, f"{self._rule}_r{at + 1}"
-            yield f"{rule}_a{at}: {json.dumps(f'{name}=')} {self._python(schema)}"
-            optional = name not in self._required
-            left_out = (f" | {rule}_f{at + 1}", f" | {rest}") if optional else ("", "")
-            yield f"{rule}_f{at}: {rule}_a{at} {rest}{left_out[0]}"
-            yield f'{rule}_r{at}: ", " {rule}_a{at} {rest}{left_out[1]}'
-        yield f'{self._rule}_f{len(items)}: ""'
-        yield f'{self._rule}_r{len(items)}: ""'
+        written = {
+            name: f"{json.dumps(f'{name}=')} {self._python(schema)}"
+            for name, schema in self._properties.items()
+        }
+        yield from members(self._rule, written, self._required, '", "')
+
+    def gemma4(self, begin: str, end: str) -> Iterator[str]:
+        values = MarkedValues(f"{self._rule}_v", self._schema, self._text_mark)
+        head = json.dumps(f"call:{self._name}")
+        yield f"{self._rule}: {begin} {head} {values.whole} {end}"
+        yield from values.lines
 
     def _python(self, schema: Any) -> str:
         kind = schema.get("type") if isinstance(schema, dict) else None
@@ -135,7 +133,7 @@ class _Writer:
         )
 
     def _json(self, schema: Any) -> str:
-        """A JSON value; a part of a schema keeps what its references lead to."""
+        """A part of a schema keeps what its references lead to."""
         whole = dict(schema) if isinstance(schema, dict) else {}
         for name in _DEFINITIONS:
             if name in self._schema:

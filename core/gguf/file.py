@@ -1,8 +1,8 @@
 """GGUF files: metadata and a checked directory of tensors, over all parts of a split model.
 
-Only headers are read. A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like
-any other. Links are followed, but the other parts of a split model are looked for next to the link:
-the Hugging Face cache keeps the files themselves under other names.
+A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like any other. Links are
+followed, but the other parts of a split model are looked for next to the link: the Hugging Face
+cache keeps the files themselves under other names.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GGUFTensor:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of one row: a permutation of rows moves whole runs of so many bytes."""
+        """A permutation of rows moves whole segments of so many bytes."""
         columns = self.shape[-1] if self.shape else 1
         return columns // self.type.block_values * self.type.block_bytes
 
@@ -75,7 +75,7 @@ class GGUFTensor:
 
 @dataclass(frozen=True, slots=True)
 class GGUFPart:
-    """One file of a model; the digest of its first bytes tells later whether the header changed."""
+    """The digest of its first bytes tells later whether the header changed."""
 
     path: Path
     num_bytes: int
@@ -85,7 +85,7 @@ class GGUFPart:
 
 @dataclass(frozen=True, slots=True)
 class GGUFFile:
-    """A model in one or several files; the metadata is that of the first."""
+    """The metadata is that of the first part."""
 
     parts: tuple[GGUFPart, ...]
     metadata: Metadata
@@ -93,10 +93,9 @@ class GGUFFile:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFFile:
-        """Read and check the headers; any part of a split model opens all parts.
+        """Any part of a split model opens all parts.
 
-        `check` is called for every key and tensor and may raise. Raises MissingFileError,
-        BrokenWeightsError, GgufError, UnsupportedQuantisationError.
+        `check` is called for every key and tensor and may raise. Raises a WaymarkError.
         """
         opened = _read(path, MOST_HEADER_BYTES, check)
         number, count = _place_in_split(opened)
@@ -158,7 +157,7 @@ def _is_kind(entry: Entry | None, wanted: str) -> bool:
 
 
 def _placed(header: Header, path: Path) -> list[GGUFTensor]:
-    """The tensors of a file. Raises BrokenWeightsError unless rows are whole and places aligned."""
+    """Raises BrokenWeightsError unless rows are whole and places aligned."""
     alignment = _alignment(header.metadata, path.name)
     data_start = -(-len(header.data) // alignment) * alignment
     tensors = []

@@ -1,9 +1,8 @@
 """Parser of GGUF headers, versions 2 and 3, little-endian.
 
 A header is the magic, the version, the counts of tensors and of keys, then the keys with their
-values, then each tensor's name, dimensions, type and place (ggml, docs/gguf.md). Values have no
-index, so finding the tensors takes a walk over all of them; a value is converted on access. Every
-count is compared with the bytes left before anything is loaded for it.
+values, then each tensor's name, dimensions, type and place (ggml, docs/gguf.md). Every count is
+compared with the bytes left before anything is loaded for it.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ NUMBERS: dict[int, np.dtype[Any]] = {
 
 
 class Entry(NamedTuple):
-    """The place of one value. `items` is the kind of an array's items, `size` their number."""
+    """`items` is the kind of an array's items, `size` their number."""
 
     kind: int
     items: int | None
@@ -63,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class TensorEntry(NamedTuple):
-    """A tensor in the directory; `offset` counts from the start of the data."""
+    """`offset` counts from the start of the data."""
 
     name: str
     type: GGUFType
@@ -72,7 +71,7 @@ class TensorEntry(NamedTuple):
 
 
 class Metadata(Mapping[str, Value]):
-    """The values by key, converted on access: keep a large array rather than ask for it twice.
+    """Values are converted on access: keep a large array rather than ask for it twice.
 
     Arrays of texts are lists, other arrays are numpy's, read-only. A text that isn't UTF-8 raises
     BrokenWeightsError on access.
@@ -129,7 +128,7 @@ class _Bytes:
         return damaged(self.name, fault)
 
     def need(self, count: int) -> None:
-        """Load the next `count` bytes. Raises BrokenWeightsError if the header can't have them."""
+        """Raises BrokenWeightsError if the header can't have `count` more bytes."""
         wanted = self.position + count
         if wanted > self.num_bytes:
             raise self.damaged(f"it ends inside its header, at {self.num_bytes:,} bytes")

@@ -42,7 +42,7 @@ _PRECISION = re.compile(r"(b?f|[it]?q)\d.*|(mx|nv)fp4.*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model for a list. `path` is the first file of a split model, `tower` the likeliest one."""
+    """`path` is the first file of a split model, `tower` the likeliest one."""
 
     path: Path
     name: str
@@ -53,8 +53,7 @@ class FoundModel:
 def found_models(
     home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[FoundModel]:
-    """The GGUF models in the folders of LM Studio, Ollama and the Hugging Face cache, each once for
-    each program."""
+    """In the folders of LM Studio, Ollama and the Hugging Face cache, once for each program."""
     home = home or Path.home()
     found = [
         *_in_folders("LM Studio", lm_studio_folders(home)),
@@ -70,7 +69,7 @@ def models_below(folder: Path) -> list[FoundModel]:
 
 
 def ollama_name(path: Path) -> str:
-    """The name that Ollama has for one of its blobs, '' for other files."""
+    """'' for a file that is no blob of Ollama's."""
     if path.parent.name != "blobs":
         return ""
     models = _in_ollama([path.parent.parent])
@@ -78,7 +77,7 @@ def ollama_name(path: Path) -> str:
 
 
 def is_model(name: str) -> bool:
-    """True for the name of a GGUF model: no tower, and no later part of a split model."""
+    """No tower, and no later part of a split model."""
     part = PART_NAME.fullmatch(name)
     later = part is not None and int(part[2]) != 1
     return name.lower().endswith(SUFFIX) and not later and not _NO_MODEL.search(name)
@@ -144,7 +143,7 @@ def _words(name: str) -> list[str]:
 
 
 def _files(folder: Path, depth: int) -> Iterator[Path]:
-    """Files that end with .gguf, the nearest first, at most `depth` folders down, through links."""
+    """The nearest first, at most `depth` folders down, through links."""
     folders, left = [(folder, 1)], MOST_ENTRIES
     for where, level in folders:
         entries: list[os.DirEntry[str]] = []
@@ -200,7 +199,7 @@ def ollama_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    """The existing caches of the Hugging Face libraries, the one in use first."""
+    """Existing caches of the Hugging Face libraries, the one in use first."""
     folders = [home / ".cache" / "huggingface" / "hub"]
     for name, inside in (("XDG_CACHE_HOME", "huggingface/hub"), ("HF_HOME", "hub"),
                          ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HUB_CACHE", "")):  # fmt: skip
@@ -210,7 +209,7 @@ def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def _existing(folders: list[Path]) -> list[Path]:
-    """Folders that are there; a relative one would depend on where we were started."""
+    """A relative folder would depend on where we were started."""
     return [each for each in dict.fromkeys(folders) if each.is_absolute() and os.path.isdir(each)]
 
 

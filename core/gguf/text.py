@@ -40,7 +40,7 @@ _SAMPLING = {
 @dataclass(frozen=True)
 class GGUFText:
     """The contents of tokenizer.json, tokenizer_config.json, generation_config.json and the chat
-    template; `ids` has the id of each token."""
+    template."""
 
     tokenizer: bytes
     tokenizer_config: JsonObject
@@ -74,7 +74,7 @@ def read_text(metadata: Metadata) -> GGUFText:
 
 
 def _ends(vocabulary: Vocabulary) -> set[int]:
-    """Ids of tokens that end a reply, by their spelling: llama.cpp does the same."""
+    """Ids of tokens that end a reply, by their spelling, as in llama.cpp."""
     ends = {vocabulary.ids[token] for token in _ENDS if token in vocabulary.ids}
     if _END_OF_REPLY in vocabulary.ids:
         ends.discard(vocabulary.ids.get(_END_OF_PART, -1))
@@ -110,14 +110,14 @@ def _template(metadata: Metadata) -> str:
 
 
 def _with_bos(template: str, bos: str | None) -> str:
-    """Some converters leave the BOS token out of the template, since the reader adds it."""
+    """Some converters leave the BOS token out of the template."""
     if bos is None or bos in template or "bos_token" in template:
         return template
     return "{{ bos_token }}" + template
 
 
 def _sampling(metadata: Metadata) -> JsonObject:
-    """generation_config.json's names; a converter writes what that file has, and nothing else."""
+    """generation_config.json's names."""
     found = {
         theirs: _shortest(metadata[f"general.sampling.{ours}"])
         for ours, theirs in _SAMPLING.items()
@@ -127,7 +127,7 @@ def _sampling(metadata: Metadata) -> JsonObject:
 
 
 def _shortest(value: object) -> object:
-    """A number as that file writes it: the shortest that float32 rounds to this one."""
+    """The shortest number that float32 rounds to this one, as that file writes it."""
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 

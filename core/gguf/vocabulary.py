@@ -86,10 +86,8 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
 def tokenizer_json(
     metadata: Metadata, vocabulary: Vocabulary, control: Collection[int]
 ) -> JsonObject:
-    """`control`: ids of control tokens, in addition to those with that type.
-
-    Raises UnknownTokenizerError, BrokenTokenizerError.
-    """
+    """`control`: ids of control tokens, in addition to those with that type. Raises
+    UnknownTokenizerError, BrokenTokenizerError."""
     model, parts = _BUILDERS[vocabulary.model](metadata, vocabulary)
     special = vocabulary.types == TokenType.CONTROL
     special |= vocabulary.types == TokenType.UNKNOWN
@@ -263,10 +261,7 @@ def _given_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
 
 
 def _are_plain_merges(texts: list[str], ids: Mapping[str, int]) -> bool:
-    """True if each text is two tokens and the space between them, and joins to a token.
-
-    Only flat lists are made: a pair for each text would take three times as long.
-    """
+    """True if each text is two tokens and the space between them, and joins to a token."""
     # The library takes a text that starts like this for a comment.
     if not all(text.count(" ") == 1 and text[:8] != "#version" for text in texts):
         return False
@@ -276,10 +271,7 @@ def _are_plain_merges(texts: list[str], ids: Mapping[str, int]) -> bool:
 
 
 def _scored_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
-    """All pairs of pieces that make a piece: best score first, then longest left, longest right.
-
-    That is the order of published tokenizer.json files, which break ties in it.
-    """
+    """Best score first, then longest left, longest right, as in published tokenizer.json files."""
     tokens, types = vocabulary.tokens, vocabulary.types
     scores = _numbers(metadata, "tokenizer.ggml.scores", len(tokens)).astype(np.float64)
     if not np.isfinite(scores).all():

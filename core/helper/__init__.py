@@ -1,7 +1,7 @@
 """The helper: a limited process, without torch, in which untrusted files are interpreted.
 
-It is given bytes, never paths. `process` is the worker's side; `__main__` names the tasks. Both
-sides know the constants here: the worker doesn't load the libraries of the helper's modules.
+It is given bytes, never paths. Both sides know the constants here: the worker doesn't load the
+libraries of the helper's modules.
 """
 
 # The most that a chat template may write.

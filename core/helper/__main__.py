@@ -1,7 +1,7 @@
 """The helper process: a task on standard input, its result on standard output, one at a time.
 
-A named error of a task is returned; anything worse ends the process, and the worker starts another.
-Output of libraries is dropped, since it could quote what people wrote.
+A named error of a task is returned; anything worse ends the process. Output of libraries is
+dropped, since it could quote what people wrote.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AREAS = {
 
 
 class Tasks:
-    """Every task by its name. A library is imported by the first task that needs it."""
+    """A library is imported by the first task that needs it."""
 
     def __init__(self) -> None:
         self._made: dict[str, object] = {}
@@ -81,10 +81,9 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End the process when it has computed for `seconds` from now on; 0 removes the limit.
+    """End the process after `seconds` of processor time from now on; 0 removes the limit.
 
-    Processor time, so that a busy machine ends no honest task. The signal's default action works
-    even inside one long call of a library.
+    The signal's default action works even inside one long call of a library.
     """
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)

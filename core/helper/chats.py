@@ -1,4 +1,4 @@
-"""Tasks on exported chats: files of Waymark, Open WebUI, LM Studio and ChatGPT, one chat at a time.
+"""Tasks on exported chats: files of Waymark, Open WebUI, LM Studio and ChatGPT.
 
 The formats of other programs aren't specified; what isn't known in them is counted and left out.
 """
@@ -58,7 +58,7 @@ class ChatTasks:
         return {"program": self._program, "count": len(self._chats)}, b""
 
     def chat(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A chat as JSON of `ArchivedChat`, and what it lost; `chat` is None if unreadable."""
+        """A chat as JSON of `ArchivedChat` (None if unreadable), and what it lost."""
         raw = self._chats[fields["number"]]
         title = _text(_dict(raw).get("title") or _dict(raw).get("name"))
         try:
@@ -237,7 +237,7 @@ def _version(version: dict[str, Any], parent: str | None, lost: Counter[Lost]) -
 
 
 def _tree(nodes: dict[str, _Node], shown: object, created: float) -> tuple[ArchivedMessage, ...]:
-    """The messages as a tree. Those of one role in a row become one, along each branch."""
+    """Messages of one role in a row become one, along each branch."""
     children = _children(nodes)
     path = set(_way_up(nodes, shown))
     messages: list[ArchivedMessage] = []
@@ -328,7 +328,7 @@ def _way_up(nodes: dict[str, _Node], key: object) -> Iterable[str]:
 
 
 def _without_details(text: str) -> tuple[str, str]:
-    """The answer and the reasoning, which Open WebUI writes into the text as `<details>`."""
+    """Open WebUI writes the reasoning into the text as `<details>`."""
     pattern = r'<details type="reasoning"[^>]*>\s*(?:<summary>.*?</summary>)?(.*?)</details>\s*'
     thoughts = [
         re.sub(r"^(?:>|&gt;) ?", "", each, flags=re.MULTILINE).strip()

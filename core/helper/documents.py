@@ -1,6 +1,5 @@
-"""Tasks on documents: from a file's bytes to text in parts, which are pages of a PDF and sections
-of everything else. Nothing that a file links to is opened, and no script or macro runs.
-"""
+"""Tasks on documents: from bytes to text in parts, which are pages of a PDF and sections of
+everything else. No link is opened, and no script or macro runs."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ class DocumentTasks:
         return {}, b""
 
     def pages(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """The text of the pages from `first` up to `end`; one that is damaged counts as empty."""
+        """Pages from `first` up to `end`; a damaged one counts as empty."""
         texts, damaged = [], 0
         for number in range(fields["first"], fields["end"]):
             try:
@@ -106,7 +105,7 @@ class DocumentTasks:
 
 
 def _is_pdf(data: bytes) -> bool:
-    """True also with bytes before its beginning; a text may only write about one."""
+    """True also with bytes before its beginning."""
     begins = data[:1024].lstrip().startswith(b"%PDF-")
     return begins or (b"%PDF-" in data[:1024] and b"startxref" in data[-1024:])
 
@@ -140,7 +139,7 @@ def _read(data: bytes, name: str) -> tuple[str, bool]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """A text by its byte order mark or declared encoding, else UTF-8, else Windows-1252."""
+    """By its byte order mark or declared encoding, else UTF-8, else Windows-1252."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
@@ -160,7 +159,7 @@ def cleaned(text: str) -> str:
 
 
 def sections(text: str, has_headings: bool) -> Iterator[str]:
-    """The text in parts that are lines of it, unchanged when joined."""
+    """Parts are lines of the text, unchanged when joined."""
     part: list[str] = []
     length = 0
     fenced = False
@@ -241,7 +240,7 @@ class _HtmlText(HTMLParser):
 
 
 def html_text(source: str) -> str:
-    """The text that a page shows, with headings and lists as in Markdown; links are only words."""
+    """With headings and lists as in Markdown; links are only words."""
     parser = _HtmlText()
     parser.feed(source)
     parser.close()

@@ -1,4 +1,4 @@
-"""Tasks on formulas: LaTeX to SVG of paths alone, with the place of the baseline.
+"""Tasks on formulas: LaTeX to SVG of paths alone.
 
 A formula that the libraries don't know entirely is refused: they would draw a part of it, or its
 command's name.
@@ -94,7 +94,7 @@ class FormulaTasks:
 
 
 def render(source: str, display: bool) -> tuple[tuple[float, float, float], str]:
-    """Width, ascent and descent, and the SVG. Raises UnknownFormulaError and others."""
+    """Width, ascent and descent, and the SVG."""
     if len(source) > LONGEST:
         raise UnknownFormulaError("too long")
     source = _prepared(source)
@@ -176,7 +176,7 @@ def _entities(text: str) -> str:
 
 
 def _check_letters(drawn: Any) -> None:
-    """Refuse what would be drawn as an empty box, and names of commands that are left over."""
+    """Refuse what would be drawn as an empty box or as a command's name."""
     for element in drawn.mathml.iter():
         for letter in (element.text or "").strip():
             if letter == "\\" or (not letter.isspace() and not _has_glyph(drawn.font, letter)):
@@ -189,7 +189,6 @@ def _has_glyph(font: Any, letter: str) -> bool:
 
 
 def _drawn(element: ElementTree.Element) -> str:
-    """A shape with known attributes, or UnknownFormulaError."""
     kind = element.tag.rpartition("}")[2]
     if kind not in _SHAPES:
         raise UnknownFormulaError(kind)

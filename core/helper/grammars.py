@@ -1,4 +1,4 @@
-"""Tasks on grammars of replies: can llguidance compile one, and does it derive a text?
+"""Tasks on grammars of replies.
 
 Compiling a schema of a few hundred bytes can take gigabytes or hours and end the process, so a
 grammar is compiled here first.
@@ -27,12 +27,12 @@ _stack_lock = threading.Lock()
 
 
 class GrammarLimitError(Exception):
-    """A grammar grew past llguidance's limits while a text was followed."""
+    """A grammar grew past llguidance's limits."""
 
 
 class GrammarTasks:
     def compile(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """`broken`: llguidance's error for the attached grammar; None where it can be used."""
+        """`broken`: llguidance's error for the attached grammar, or None."""
         follower = matcher(byte_tokens(), text.decode())
         if not follower.is_error():
             begins = follower.compute_bitmask()
@@ -67,7 +67,7 @@ def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
 
 
 def derives(compiled: LLMatcher, text: str) -> bool:
-    """True if `compiled` derives all of `text`, in linear time. Raises GrammarLimitError."""
+    """In linear time. Raises GrammarLimitError."""
     follower = compiled.deep_copy()
     spelled = list(text.encode("utf-8", "replace"))
     if follower.consume_tokens(spelled):
@@ -78,7 +78,7 @@ def derives(compiled: LLMatcher, text: str) -> bool:
 
 
 def with_deep_stack(call: Callable[[], T]) -> T:
-    """Call in a thread with a deep stack: llguidance follows chains of references by recursion."""
+    """llguidance follows chains of references by recursion."""
     outcome: Future[T] = Future()
 
     def run() -> None:

@@ -1,7 +1,4 @@
-"""The text of Word and Excel documents: headings, lists and tables as in Markdown, sheets as CSV.
-
-Only the parts of the archive that hold text are read; links, macros and embedded files are not.
-"""
+"""The text of Word and Excel files: headings, lists and tables as in Markdown, sheets as CSV."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def _word_lines(archive: zipfile.ZipFile, names: set[str]) -> Iterator[str]:
 
 
 def _heading_levels(archive: zipfile.ZipFile, names: set[str]) -> dict[str, int]:
-    """The levels of the styles of headings by their ids, which depend on Word's language."""
+    """By the styles' ids, which depend on Word's language."""
     found: dict[str, int] = {}
     if "word/styles.xml" not in names:
         return found
@@ -117,7 +114,7 @@ def _lines(file: IO[bytes], levels: dict[str, int]) -> Iterator[str]:
 
 
 class _WordReader:
-    """The paragraphs and the rows of tables, in order; a text box comes before its paragraph."""
+    """Paragraphs and rows of tables, in order; a text box comes before its paragraph."""
 
     def __init__(self, levels: dict[str, int]) -> None:
         self._levels = levels
@@ -137,7 +134,6 @@ class _WordReader:
             self._cells.append([])
 
     def end(self, element: ElementTree.Element) -> str | None:
-        """A line that has ended, if one has."""
         self._depth -= 1
         match element.tag.rpartition("}")[2]:
             case "Fallback" | "moveFrom":
@@ -189,7 +185,7 @@ def _add(paragraph: _Paragraph, element: ElementTree.Element, levels: dict[str, 
 
 
 def _sheets(data: bytes, name: str) -> str:
-    """Each sheet as CSV under its name, with the values that were calculated last."""
+    """As CSV under its name, with the values that were calculated last."""
     from openpyxl import load_workbook
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Tasks on pictures: from a file's bytes to upright RGB pixels, through Pillow."""
+"""Tasks on pictures: from a file's bytes to upright RGB pixels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class PictureTasks:
-    """One decoded picture at a time: opened by one task, used by the next ones."""
+    """One decoded picture at a time."""
 
     def __init__(self) -> None:
         self._picture: Pillow.Image | None = None
@@ -54,7 +54,7 @@ class PictureTasks:
 
 
 def decode_image(data: bytes, name: str) -> Pillow.Image:
-    """The first frame of a picture: RGB, upright, transparency over white as in transformers.
+    """The first frame: RGB, upright, transparency over white as in transformers.
 
     Raises ImageUnreadableError, ImageEmptyError and, before decoding, ImageTooLargeError.
     """
@@ -97,7 +97,7 @@ def _check_size(name: str, size: tuple[int, int]) -> None:
 
 
 def _upright(image: Pillow.Image) -> Pillow.Image:
-    """Turn the picture as its EXIF says; broken EXIF is ignored."""
+    """Broken EXIF is ignored."""
     try:
         # An upright one would be copied, which takes half as long as decoding it.
         turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
@@ -117,7 +117,7 @@ def _flattened(image: Pillow.Image) -> Pillow.Image:
 
 
 def _eight_bits(image: Pillow.Image) -> Pillow.Image:
-    """Sixteen-bit grey as RGB. Pillow's own conversion clips at 255: scans come out white."""
+    """Pillow's own conversion of sixteen-bit grey clips at 255: scans come out white."""
     return image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
 
 

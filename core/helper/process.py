@@ -1,5 +1,5 @@
-"""The worker's side of a helper. If a helper ends, its request fails with a named error, and the
-next request starts another."""
+"""The worker's side of a helper. If it ends, its request fails with a named error, and the next
+request starts another."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _NAMED: dict[str, type[WaymarkError]] = {
 
 
 class HelperFailedError(Exception):
-    """No answer. `reason` is "time" or "memory" (out of it), "raised", "ended" or "started" (the
-    process could not be)."""
+    """`reason` is "time" or "memory" (out of it), "raised", "ended" or "started" (the process could
+    not be)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -74,7 +74,7 @@ class HelperFailedError(Exception):
 
 
 class Helper:
-    """One limited process at a time, started by the first `ask`. Calls come from any thread."""
+    """Calls come from any thread."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
@@ -84,13 +84,12 @@ class Helper:
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now, if any: state that another one had is gone with it."""
+        """State that another process had is gone with it."""
         running = self._running
         return running.pid if running is not None and running.alive else None
 
     def start(self) -> None:
-        """Start the process now: on Linux it ends with the thread that starts it. Raises
-        HelperFailedError."""
+        """On Linux the process ends with the thread that starts it. Raises HelperFailedError."""
         if self.pid is None:
             self.close()
             self._running = _Running(self._memory_bytes)
@@ -114,8 +113,8 @@ class Helper:
     ) -> tuple[Fields, bytes]:
         """Have a task done within `seconds` of processor time.
 
-        Raises the task's error if `_NAMED` lists it, else HelperFailedError; and what `check`,
-        called while waiting, raises, which ends the helper.
+        Raises the task's error if `_NAMED` lists it, else HelperFailedError; and what `check`
+        raises, which ends the helper.
         """
         check = check or self._check
         body = json.dumps({**fields, "task": task, "seconds": seconds}).encode()
@@ -218,7 +217,7 @@ class _Running:
                 raise HelperFailedError("memory")
 
     def _resident(self) -> int:
-        """Resident bytes; on Windows a virtual environment's Python is a child of the process."""
+        """On Windows a virtual environment's Python is a child of the process."""
         process = psutil.Process(self.pid)
         held = [process, *(process.children() if sys.platform == "win32" else ())]
         return sum(int(each.memory_info().rss) for each in held)
@@ -233,7 +232,7 @@ class _Running:
 
 
 def _widen(process: subprocess.Popen[bytes]) -> None:
-    """Enlarge the pipes, which only makes large files faster."""
+    """Makes large files faster."""
     if sys.platform == "linux":
         import fcntl
 

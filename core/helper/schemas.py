@@ -1,7 +1,6 @@
-"""Tasks on JSON Schemas: is a schema valid, and is a text JSON that it allows?
+"""Tasks on JSON Schemas: is a schema valid, and does a text match it?
 
-Unlike in jsonschema alone, patterns match as in the engine, without backtracking, and references
-are never fetched.
+Patterns match as in the engine, without backtracking, and references are never fetched.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class SchemaTasks:
         return {"fault": _recursively(lambda: fault_of_schema(schema.decode()))}, b""
 
     def violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Check the attached text against `schema`."""
         fault = unchecked = ""
         try:
             fault = _recursively(lambda: fault_of_text(parsed(fields["schema"]), text.decode()))

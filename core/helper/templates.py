@@ -1,7 +1,6 @@
 """Tasks on a chat template: compile it once, render conversations with it.
 
-Templates run in jinja2's immutable sandbox, which keeps them from Python; the process bounds memory
-and time.
+Templates run in jinja2's immutable sandbox, which keeps them from Python.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def _named(work: Callable[[], _T]) -> _T:
 
 
 class RaisedByTemplate(jinja2.TemplateError):
-    """The template called raise_exception: the message is the template author's own."""
+    """The template called raise_exception."""
 
 
 class GenerationBlock(Extension):
@@ -106,7 +105,7 @@ class GenerationBlock(Extension):
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
-    """Functions that published templates expect. `created` (seconds, UTC) is their only clock."""
+    """`created` (seconds, UTC) is the only clock of templates."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -123,7 +122,6 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.globals["dict"] = _new_dict
 
     def _strftime_now(self, pattern: str) -> str:
-        """Format the chat's creation time in UTC: the same text on every turn, anywhere."""
         try:
             return datetime.fromtimestamp(self.created, UTC).strftime(pattern)
         except (ValueError, OverflowError, OSError) as error:
@@ -131,7 +129,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
 
 class _PlainNamespace(Namespace):
-    """A namespace whose names can't reach into Python's own (`__class__` and kin)."""
+    """Its names can't reach into Python's own (`__class__` and kin)."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         # As jinja2 does it, so that a template may name an attribute `self`.
@@ -160,7 +158,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as in training: without the HTML escapes of jinja2's own filter."""
+    """As in training: without the HTML escapes of jinja2's own filter."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

@@ -1,4 +1,4 @@
-"""Tasks on a tokenizer.json (the `tokenizers` library's format): build, encode, decode.
+"""Tasks on a tokenizer.json: build, encode, decode.
 
 Typed text goes through a copy without added tokens, whose vocabulary doesn't spell them either, so
 it can't become a control token (I5).
@@ -105,7 +105,7 @@ class TokenizerTasks:
 
 
 class SpellingFinder:
-    """Finds spellings in a text, leftmost and then longest first, in one pass.
+    """Finds spellings in a text, leftmost and then longest first.
 
     It is a tokenizer with no other words: its automaton takes as long for thousands as for one.
     """
@@ -170,7 +170,7 @@ def _built(description: JsonObject | bytes) -> Tokenizer:
 
 
 def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
-    """The number of ids, and the token table. Raises BrokenTokenizerError for absurd ids."""
+    """Raises BrokenTokenizerError for absurd ids."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     num_ids = max(ids.values(), default=-1) + 1
     if num_ids > MAX_IDS:
@@ -223,7 +223,7 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
     """Remove control tokens from the vocabulary, except the unknown token, which must exist, and
-    pieces that merges use, which are ordinary text."""
+    pieces that merges use."""
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")
     if isinstance(vocab, dict):

@@ -11,7 +11,9 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
+from kernels.common.shapes import AttentionShape, NormShape, OpenGateShape, RotationShape
+from kernels.linear.reference import Matrix
+from kernels.ops import Attend, Ops
 
 
 class Attention:
@@ -21,13 +23,12 @@ class Attention:
 
     `rope` names one of the forward's rotations, by which `rotary_dim` numbers of a head rotate
     (default: all); queries may have another, `query_rope`. `scale` multiplies scores (default
-    head_dim^-1/2). Even with a window in `shape` all keys are stored, so any prefix can be
-    restored. `gated`: each head's query rows are followed by as many gate rows; the result is
+    head_dim^-1/2). `gated`: each head's query rows are followed by as many gate rows; the result is
     multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
     `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
     without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
     the same `shared_kv` use the keys and values of the first, `owns_kv`. With sinks in `shape`,
-    each head has the score of one more key, which has no value. `input_norm` as in `JoinedLinear`.
+    each head has the score of one more key, which has no value.
     """
 
     def __init__(
@@ -107,7 +108,9 @@ class Attention:
         else:
             assert self.shared_kv is not None
             rows = forward.shared_kv[self.shared_kv]
-        attended = self._attend(queries, *rows, memory, forward.image)
+        attend = self._ops.run_attention if forward.image and self.both_ways else None
+        limits = (self.scale, shape.window, self.sinks)
+        attended = attended_rows(self._ops, queries, rows, memory, limits, attend)
         if gate is not None:
             attended = self._ops.open_gate(attended, gate)
         return self.output(attended.flatten(1), memory.is_step)
@@ -120,18 +123,96 @@ class Attention:
             return self._ops.rotate(heads, *rotation)
         return self._ops.norm_rotate(heads, norm.scale, norm.epsilon, *rotation)
 
-    def _attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, memory: LayerMemory, image: bool
-    ) -> Tensor:
-        """`queries` [n, heads, head_dim], the last rows, over all `keys`."""
-        limits, ops = (self.scale, self.shape.window, self.sinks), self._ops
-        attend = ops.run_attention if image and self.both_ways else ops.causal_attention
-        if memory.is_step:
-            attend = ops.step_attention
-        if memory.is_step or len(memory.runs) == 1:
-            return attend(queries, keys, values, *limits)
-        attended, end = [], keys.shape[0] - queries.shape[0]
-        for run in queries.split(memory.runs):
-            end += run.shape[0]
-            attended.append(attend(run, keys[:end], values[:end], *limits))
-        return torch.cat(attended)
+
+class LatentAttention:
+    """Attention without positions to one latent row per token (MLA: DeepSeek-V2, 2024,
+    arXiv:2405.04434, section 2.1).
+
+    A row is a normalised latent of `rank` numbers, from which the keys and values of all heads are
+    projected, and `shared` numbers that are part of every head's key. The rows are stored, and both
+    projections absorbed: queries go through that of the keys transposed, attend to the rows
+    themselves, and what they find goes through that of the values. A query's and a key's own part
+    has `key_dim` numbers. `epsilon` is the norm's; `input_norm` as in `JoinedLinear`.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        width: int,
+        heads: int,
+        *,
+        rank: int,
+        shared: int,
+        key_dim: int,
+        value_dim: int,
+        epsilon: float,
+        input_norm: InputNorm | None = None,
+    ) -> None:
+        row, query_dim = rank + shared, key_dim + shared
+        self.heads, self.rank, self.value_dim, self.row = heads, rank, value_dim, row
+        self.scale, self.epsilon = query_dim**-0.5, epsilon
+        self._ops = weights.ops(AttentionShape(heads, 1, row), NormShape(rank, passed=shared))
+        self.specs = (FullAttentionSpec(1, row, weights.dtype, latent=True),)
+        parts = [("q_proj", heads * query_dim), ("kv_a_proj_with_mqa", row)]
+        self.projections = JoinedLinear(weights, parts, width, input_norm=input_norm)
+        self.norm = weights.tensor("kv_a_layernorm.weight", (rank,), torch.float32)
+        if weights.has("k_b_proj.weight"):  # some folders have both apart, one of them transposed
+            keys = weights.tensor("k_b_proj.weight", (heads, rank, key_dim))
+            values = weights.tensor("v_b_proj.weight", (heads, value_dim, rank))
+        else:
+            both = weights.tensor("kv_b_proj.weight", (heads * (key_dim + value_dim), rank))
+            keys, values = both.unflatten(0, (heads, -1)).split((key_dim, value_dim), dim=1)
+            keys = keys.mT
+        exact = weights.exact()
+        # The shared numbers go through as they are: ones on a diagonal below the keys'.
+        ones = torch.eye(shared, dtype=keys.dtype, device=keys.device)
+        self.to_latent = [exact.packed(torch.block_diag(each, ones)) for each in keys]
+        self.from_latent = [exact.packed(each) for each in values]
+        self.output = Linear(weights, "o_proj", heads * value_dim, width)
+
+    def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
+        memory, is_step = forward.memory, forward.memory.is_step
+        queries, rows = self.projections(hidden, is_step)
+        rows = self._ops.rms_norm(rows, self.norm, self.epsilon).unsqueeze(1)
+        (latents,) = memory.extend_kv(slot, rows)
+        queries = queries.unflatten(1, (self.heads, -1))
+        queries = _each_head(self.to_latent, queries, self.row, is_step)
+        limits = (self.scale, None, None)
+        found = attended_rows(self._ops, queries, (latents, latents), memory, limits)
+        values = _each_head(self.from_latent, found[..., : self.rank], self.value_dim, is_step)
+        return self.output(values.flatten(1), is_step)
+
+
+def _each_head(matrices: list[Matrix], inputs: Tensor, width: int, is_step: bool) -> Tensor:
+    """`inputs` [n, heads, m], each head through its matrix: [n, heads, width].
+
+    The tokens of a step one by one: of one token a head's numbers are adjacent, and a captured step
+    can't copy them.
+    """
+    result = inputs.new_empty(*inputs.shape[:2], width)
+    at_once = 1 if is_step else max(1, len(inputs))
+    for given, to in zip(inputs.split(at_once), result.split(at_once), strict=True):
+        for head, matrix in enumerate(matrices):
+            matrix.into(to[:, head], given[:, head], is_step)
+    return result
+
+
+def attended_rows(
+    ops: Ops,
+    queries: Tensor,
+    rows: tuple[Tensor, ...],
+    memory: LayerMemory,
+    limits: tuple[float, int | None, Tensor | None],
+    attend: Attend | None = None,
+) -> Tensor:
+    """`queries` [n, heads, head_dim], the last rows, over all `rows`, keys and values; `attend` is
+    causal unless given. `limits` are its scale, window and sinks."""
+    keys, values = rows
+    attend = ops.step_attention if memory.is_step else attend or ops.causal_attention
+    if memory.is_step or len(memory.runs) == 1:
+        return attend(queries, keys, values, *limits)
+    attended, end = [], keys.shape[0] - queries.shape[0]
+    for run in queries.split(memory.runs):
+        end += run.shape[0]
+        attended.append(attend(run, keys[:end], values[:end], *limits))
+    return torch.cat(attended)

@@ -25,7 +25,7 @@ class SwiGLU:
     """down(silu(m gate x) * up x) (Shazeer 2020, arXiv:2002.05202), m being `gate_multiplier`.
 
     With `gelu`: gelu in its tanh form instead of silu. `names` are the published names of gate, up
-    (or both in one matrix) and down. `input_norm` as in `JoinedLinear`.
+    (or both in one matrix) and down.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SwiGLU:
 
 
 class SquaredReluMLP:
-    """down(relu(up x)^2) (So et al. 2021, arXiv:2109.08668); `input_norm` as in `JoinedLinear`."""
+    """down(relu(up x)^2) (So et al. 2021, arXiv:2109.08668)."""
 
     def __init__(
         self,
@@ -85,8 +85,7 @@ class SquaredReluMLP:
 
 
 class GeluMLP:
-    """fc2(gelu(fc1 x)), for vision towers. `approximate` is torch's; `names` are the published
-    ones."""
+    """fc2(gelu(fc1 x)), for vision towers. `approximate` is torch's."""
 
     def __init__(
         self,
@@ -115,11 +114,10 @@ class GeluMLP:
 class SparseExperts:
     """The weighted sum of a token's experts (Shazeer et al. 2017, arXiv:1701.06538).
 
-    The router, published as `router`, and the gate of a shared expert are never quantised. `shared`
-    is the inner width of an expert that every token goes through, multiplied by that gate. With
-    `latent` the experts read and return a projection to fewer numbers. `input_norm` as in
-    `JoinedLinear`; with `norms` the layer normalises its input itself, for router and experts.
-    `factors` [experts] multiply the experts' weights.
+    `router` and the gate of a shared expert are never quantised. `shared` is the inner width of an
+    expert that every token goes through, multiplied by that gate. With `latent` the experts read
+    and return a projection to fewer numbers. With `norms` the layer normalises its input itself,
+    for router and experts. `factors` [experts] multiply the experts' weights.
     """
 
     def __init__(

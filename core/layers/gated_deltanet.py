@@ -2,7 +2,8 @@
 
 Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), as in Qwen3.5: one
 projection to queries, keys and values, a causal convolution, the gated delta rule, and a gated
-norm. State: the last rows before the convolution, and the matrices in float32.
+norm. State: the last rows before the convolution, and the matrices in float32. Kimi Delta
+Attention (Kimi Linear 2025, arXiv:2510.26692) has a decay for each channel of a key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import Forward, LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import Forward, LayerMemory, LayerState, recurrent_spec
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
@@ -28,7 +29,8 @@ class GatedDeltaNet:
     `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does; packing
     reorders them. `apart`: queries, keys, values and their convolutions are separate tensors.
     `most_beta` is the upper limit of beta, the share of an old value that is replaced; above 1 its
-    opposite remains.
+    opposite remains. With decays by channel in `shape`, decays and the gate, which is a sigmoid's,
+    go through projections to as many numbers as a key or a value has.
     """
 
     def __init__(
@@ -45,14 +47,23 @@ class GatedDeltaNet:
     ) -> None:
         self._most_beta = most_beta
         self.shape, heads = shape, shape.value_heads
-        self.specs = (_spec(shape, weights.dtype),)
+        state = heads, shape.key_dim, shape.value_dim
+        self.specs = (recurrent_spec(shape.taps, sum(shape.widths), state, weights.dtype),)
         self._ops = weights.ops(shape)
-        self.projections = _projections(weights, width, shape, by_key_head, apart, input_norm)
+        self.projections: JoinedLinear | _LowRank
+        if shape.by_channel:
+            self.projections = _LowRank(weights, width, shape, input_norm)
+        else:
+            self.projections = _projections(weights, width, shape, by_key_head, apart, input_norm)
         self.conv = _taps(weights, shape, apart)
         # Small, and exponentiated: float32 whatever the model's type.
-        self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
-        self.bias = weights.tensor("dt_bias", (heads,), torch.float32)
-        self.norm = GatedRMSNorm(weights.scope("norm"), shape.value_dim, epsilon)
+        each_head = (1, 1, heads, 1) if shape.by_channel else (heads,)
+        rate = -weights.tensor("A_log", each_head, torch.float32).exp()
+        self.rate = rate.flatten().repeat_interleave(shape.decays // heads)
+        self.bias = weights.tensor("dt_bias", (shape.decays,), torch.float32)
+        self.norm = GatedRMSNorm(
+            weights.scope("norm"), shape.value_dim, epsilon, sigmoid=shape.by_channel
+        )
         self.output = Linear(weights, "out_proj", shape.widths[2], width)
 
     def __call__(self, hidden: Tensor, forward: Forward, slot: int) -> Tensor:
@@ -88,7 +99,7 @@ class GatedDeltaNet:
         tail: Tensor,
         state: Tensor,
     ) -> None:
-        """Writes the gated output of a run into `result`; updates `tail` and `state`."""
+        """Writes the gated output into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
             heads, gates = self._heads(columns), (decay[part], beta[part])
             read = self._ops.chunked_gated_delta_(DeltaInputs(*heads, *gates), state)
@@ -102,8 +113,40 @@ class GatedDeltaNet:
         return queries.view(key_heads), keys.view(key_heads), by_value
 
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """The log decay g <= 0 and beta in (0, most_beta), both [n, value_heads] float32."""
-        return self._ops.delta_gates(step, beta, self.rate, self.bias, self._most_beta)
+        """The log decay g <= 0, [n, value_heads] or by channel, and beta in (0, most_beta),
+        [n, value_heads], both float32."""
+        decay, beta = self._ops.delta_gates(step, beta, self.rate, self.bias, self._most_beta)
+        return decay.unflatten(1, (beta.shape[1], -1)) if self.shape.by_channel else decay, beta
+
+
+class _LowRank:
+    """Like `_projections`, with gate and steps in two products each."""
+
+    def __init__(
+        self, weights: Weights, width: int, shape: DeltaShape, input_norm: InputNorm | None
+    ) -> None:
+        heads, names = shape.value_heads, ("q_proj", "k_proj", "v_proj", "b_proj")
+        parts = list(zip(names, (*shape.widths, heads), strict=True))
+        widths = [sum(shape.widths), heads]
+        self.direct = JoinedLinear(
+            weights, parts, width, input_norm=input_norm, reordered=(widths, ())
+        )
+        sizes = {
+            "g": (shape.value_dim, shape.widths[2]),
+            "f": (shape.key_dim, shape.decays),
+        }
+        self.pairs = [
+            (
+                JoinedLinear(weights, [(f"{name}_a_proj", rank)], width, input_norm=input_norm),
+                Linear(weights, f"{name}_b_proj", rank, outputs),
+            )
+            for name, (rank, outputs) in sizes.items()
+        ]
+
+    def __call__(self, hidden: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
+        mixed, beta = self.direct(hidden, is_step)
+        gate, step = (last(first(hidden, is_step)[0], is_step) for first, last in self.pairs)
+        return mixed, gate, beta, step
 
 
 def _projections(
@@ -144,12 +187,6 @@ def _taps(weights: Weights, shape: DeltaShape, apart: bool) -> Tensor:
 
 
 def _by_kind(key_heads: int, widths: list[int]) -> Tensor:
-    """The published row of each output: published rows are grouped by key head, outputs by kind."""
+    """The published row, grouped by key head, of each output, grouped by kind."""
     rows = torch.arange(key_heads * sum(widths)).view(key_heads, -1)
     return torch.cat([each.flatten() for each in rows.split(widths, dim=1)])
-
-
-def _spec(shape: DeltaShape, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((shape.taps - 1, sum(shape.widths)), dtype)
-    state = (shape.value_heads, shape.key_dim, shape.value_dim)
-    return RecurrentSpec((tail, StateTensor(state, torch.float32)))

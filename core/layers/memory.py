@@ -1,5 +1,4 @@
-"""Memory of layers between forwards: declared by the model, allocated by the cache, and used by
-layers through a `LayerMemory`."""
+"""Memory of layers between forwards: declared by the model, allocated by the cache."""
 
 from __future__ import annotations
 
@@ -16,15 +15,21 @@ from core.layers.rope import Rotations
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
-    """One key row and one value row [num_kv_heads, head_dim] per token."""
+    """One key row and one value row [num_kv_heads, head_dim] per token; if `latent`, one row that
+    is both."""
 
     num_kv_heads: int
     head_dim: int
     dtype: torch.dtype
+    latent: bool = False
+
+    @property
+    def num_rows(self) -> int:
+        return 1 if self.latent else 2
 
     @property
     def bytes_per_token(self) -> int:
-        return 2 * self.num_kv_heads * self.head_dim * self.dtype.itemsize
+        return self.num_rows * self.num_kv_heads * self.head_dim * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,14 @@ class RecurrentSpec:
         return sum(tensor.num_bytes for tensor in self.tensors)
 
 
+def recurrent_spec(
+    taps: int, channels: int, state: tuple[int, ...], dtype: torch.dtype
+) -> RecurrentSpec:
+    """The rows before a convolution of `taps`, and a state in float32."""
+    tail = StateTensor((taps - 1, channels), dtype)
+    return RecurrentSpec((tail, StateTensor(state, torch.float32)))
+
+
 LayerSpec = FullAttentionSpec | RecurrentSpec
 
 LayerState = tuple[Tensor, ...]
@@ -63,12 +76,12 @@ def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
 
 
 class LayerMemory(Protocol):
-    """The memory of one forward over one or several runs of a prompt, or over generated tokens.
+    """The memory of one forward.
 
-    `runs` are the lengths of the runs, in order; a picture is always a run alone. With `is_step`
-    every row is a generated token and a run of its own: no state of a step is saved, so kernels may
-    round differently, but several rows have the bits they have one by one. `layer` is the index of
-    a mixer's spec in the model's `layer_specs`.
+    `runs` are the lengths of the prompt's runs, in order; a picture is always a run alone. With
+    `is_step` every row is a generated token and a run of its own: no state of a step is saved, so
+    kernels may round differently, but several rows have the bits they have one by one. `layer` is
+    the index of a mixer's spec in the model's `layer_specs`.
     """
 
     @property
@@ -77,12 +90,13 @@ class LayerMemory(Protocol):
     @property
     def is_step(self) -> bool: ...
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append rows [n, num_kv_heads, head_dim]; returns views of all rows, new ones last."""
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        """Append keys and values, or latents, [n, num_kv_heads, head_dim]; returns views of all
+        rows, new ones last."""
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """The recurrent state before a run, updated in place run after run; not for steps."""
+        """The state before a run, updated in place run after run; not for steps."""
         ...
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
@@ -108,4 +122,4 @@ class Forward:
     memory: LayerMemory
     image: bool = False
     per_layer: Sequence[Tensor] = ()
-    shared_kv: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    shared_kv: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)

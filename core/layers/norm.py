@@ -14,10 +14,8 @@ from kernels.common.shapes import NormShape
 
 
 class RMSNorm:
-    """RMS norm over the last axis that multiplies by w (Zhang and Sennrich 2019).
-
-    `as_input` names the norm to the matrices that read its result (core.weights.smoothing).
-    """
+    """Multiplies by w (Zhang and Sennrich 2019). `as_input` names the norm to the matrices that
+    read its result (core.weights.smoothing)."""
 
     _offset = 0.0
 
@@ -42,22 +40,28 @@ class RMSNorm:
 
 
 class ZeroCentredRMSNorm(RMSNorm):
-    """RMS norm over the last axis that multiplies by 1 + w."""
+    """Multiplies by 1 + w."""
 
     _offset = 1.0
 
 
 class GatedRMSNorm:
-    """RMS norm that multiplies by w, then by silu(gate); returns the model's type."""
+    """RMS norm that multiplies by w, then by silu(gate) or, with `sigmoid`, sigmoid(gate); returns
+    the model's type."""
 
-    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+    def __init__(
+        self, weights: Weights, width: int, epsilon: float, *, sigmoid: bool = False
+    ) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)
-        self.epsilon = epsilon
+        self.epsilon, self.sigmoid = epsilon, sigmoid
         self.dtype = weights.dtype
-        self._gated_rms_norm = weights.ops(NormShape(width, gated=True)).gated_rms_norm
+        shape = NormShape(width, gated=True, sigmoid=sigmoid)
+        self._gated_rms_norm = weights.ops(shape).gated_rms_norm
 
     def __call__(self, inputs: Tensor, gate: Tensor) -> Tensor:
-        return self._gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)
+        return self._gated_rms_norm(
+            inputs, self.scale, gate, self.epsilon, self.dtype, self.sigmoid
+        )
 
 
 class LayerNorm:

@@ -1,7 +1,6 @@
 """Per-layer embeddings (Gemma 3n): each token has a few numbers for every block.
 
-They are a row of a table, looked up by the token's id, plus a projection of its embedding. The
-table is larger than all matrices, but a token reads one row, so it stays in its file.
+The table is larger than all matrices, but a token reads one row, so it stays in its file.
 """
 
 from __future__ import annotations
@@ -66,10 +65,7 @@ class PerLayerInputs:
 
 
 class PerLayerBlock(HybridBlock):
-    """A block that then adds norm(projection(gelu(gate(x)) * input)) to its result x.
-
-    `size` is the width of its inputs, `layer` its index in them.
-    """
+    """Adds norm(projection(gelu(gate(x)) * input)) to a block's result x."""
 
     def __init__(
         self,

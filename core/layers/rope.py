@@ -34,7 +34,7 @@ def stretched_frequencies(
     high_frequency_factor: float,
     original_length: int,
 ) -> Tensor:
-    """Frequencies for longer contexts, as Llama 3.1 scales them (`rope_scaling`).
+    """As Llama 3.1 scales them (`rope_scaling`).
 
     Waves with more than `high_frequency_factor` turns within `original_length` are unchanged, those
     with fewer than `low_frequency_factor` become `factor` times longer; in between the change is
@@ -55,7 +55,7 @@ def interpolated_frequencies(
     *,
     whole: bool,
 ) -> Tensor:
-    """Frequencies theta^(-2 i / dim) for longer contexts (YaRN, Peng et al., arXiv:2309.00071).
+    """YaRN (Peng et al., arXiv:2309.00071) over theta^(-2 i / dim).
 
     Pairs with at least turns[0] turns within `original_length` are unchanged, those with at most
     turns[1] become `factor` times longer; in between the change is gradual, from one pair to
@@ -76,7 +76,7 @@ def interpolated_frequencies(
 
 
 class RoPE:
-    """Ordinary RoPE: one position for each token (Su et al. 2021), in `dtype`.
+    """One position for each token (Su et al. 2021).
 
     Rotated heads are also multiplied by `factor`, and with a `temperature` (b, n) by 1 + b log(1 +
     floor(position / n)).
@@ -112,8 +112,7 @@ class InterleavedMRoPE:
     """Multimodal RoPE whose frequencies alternate between the axes: T, H, W, T, H, W, ..
 
     Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for i % 3 == 2
-    and i < 3 * sections[2], and the temporal axis otherwise. Text has the same position on all
-    axes.
+    and i < 3 * sections[2], and the temporal axis otherwise.
     """
 
     def __init__(

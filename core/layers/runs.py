@@ -1,7 +1,6 @@
 """Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run.
 
-A run's convolution rows and state are passed from block to block and from part to part, so its
-result depends on no other run.
+A run's convolution rows and state are passed on, so its result depends on no other run.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from kernels.common.shapes import ShortConvShape
 
 
 class ShortConv:
-    """`bias` is that of both projections and of the convolution; `input_norm` as in
-    `JoinedLinear`."""
+    """`bias` is that of both projections and of the convolution."""
 
     def __init__(
         self,

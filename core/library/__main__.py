@@ -1,7 +1,7 @@
 """`python -m core.library`: one command on standard input, events on standard output, then the end.
 
-Facts are remembered by the sizes and times of the files. The processor's time goes to replies
-first. A file that ends this process costs itself alone: the window asks again for the others.
+Facts are remembered by the sizes and times of the files. A file that ends this process costs itself
+alone: the window asks again for the others.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from core.library.messages import (
     Move,
     Moved,
     Moving,
+    Rate,
     Reading,
 )
 from core.library.moving import Mover
-from core.library.speed import Rate
 from core.model_files import INDEX_BYTES, read_small
 from core.storage.index import stored_note
 from core.system.private_files import write_whole
@@ -58,8 +58,8 @@ PASSING = ("SlowFolderError", "MissingFileError")
 
 
 class Remembered(Frozen):
-    """The contents of the file `cache`: facts by the state of the files, rates by format, and
-    `notes` of what decides an automatic choice."""
+    """Facts by the state of the files, rates by format, and `notes` of what decides an automatic
+    choice."""
 
     conditions: str = ""
     device: Device | None = None
@@ -166,7 +166,7 @@ class Survey:
 
 
 def conditions() -> str:
-    """The software and hardware that facts depend on, as far as known without torch."""
+    """Software and hardware that facts depend on, as far as known without torch."""
     facts = (VERSION, version("waymark"), version("torch"), os.cpu_count(), platform.machine())
     return f"{facts} {os.environ.get('WAYMARK_KERNELS', '')}"
 
@@ -224,7 +224,7 @@ def _end_with(commands: BinaryIO) -> None:
 
 
 def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
-    """Move a model; the window cancels it by closing the pipe."""
+    """The window cancels it by closing the pipe."""
     ended, told = threading.Event(), [0.0]
 
     def wait() -> None:

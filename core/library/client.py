@@ -39,7 +39,7 @@ def _is_text(path: str) -> bool:
 
 
 class LibraryClient:
-    """`heard` gets facts of models, and the device they would run on, as they are read."""
+    """`heard` gets facts of models, and the device they would run on."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class LibraryClient:
         self._command = command or program("core.library")
 
     async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
-        """Read the facts of these models; cancelling ends the process. With `again` nothing that
-        is remembered is used, and this machine's speed is measured once more.
+        """Cancelling ends the process. With `again` nothing that is remembered is used, and this
+        machine's speed is measured once more.
 
         Raises EngineDiedError if the process can't be started or ends again and again.
         """
@@ -104,7 +104,7 @@ class LibraryClient:
         return reading
 
     async def move(self, move: Move, tell: Callable[[int, int], None], stop: asyncio.Event) -> None:
-        """Move a model. Raises WaymarkError, RequestCancelled by `stop` if it came in time."""
+        """Raises WaymarkError, RequestCancelled by `stop` if it came in time."""
         process = await self._start()
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: process.close_input())

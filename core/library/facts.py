@@ -40,7 +40,7 @@ _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 
 
 def read_facts(path: Path, machine: Machine) -> ModelFacts:
-    """Facts of the model at `path`; an error that loading would raise is its `trouble`."""
+    """An error that loading would raise is the facts' `trouble`."""
     found: WaymarkError
     try:
         return _read(path, machine)
@@ -116,7 +116,7 @@ def _published(container: Container, plan: ModelPlan) -> str:
 
 
 def _template(container: Container) -> str:
-    """The text of the chat template; it is never run here."""
+    """Never run here."""
     if isinstance(container, GGUFContainer):
         return str(container.model.metadata.get("tokenizer.chat_template", ""))
     with contextlib.suppress(WaymarkError):
@@ -129,7 +129,7 @@ def _template(container: Container) -> str:
 
 
 def _licence(container: Container) -> str:
-    """The licence named by the file, the model card or a licence file's first line; '' if none."""
+    """Named by the file, the model card or a licence file's first line; '' if none."""
     named: Any = ""
     if isinstance(container, GGUFContainer):
         named = container.model.metadata.get("general.license", "")

@@ -1,9 +1,14 @@
-"""The kernels of this machine by precision, and what a model's weights cost with them."""
+"""The kernels of this machine by precision, and what a model's weights cost with them.
+
+A generated token takes the bytes of the weights over the bytes a second of one row, a prompt its
+multiplications over those a second of many rows. Recurrent layers come on top.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +17,17 @@ import torch
 
 from core.api.params import ModelSettings, Precision
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
-from core.library.messages import Speed, Way
-from core.library.speed import INPUTS, OUTPUTS, Rate, measure
-from core.loading.backend import choose_backend, faster_type
+from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
-from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, automatic
+from core.loading.precision import (
+    BFLOAT16,
+    FLOAT32,
+    PUBLISHED,
+    SMALLER,
+    automatic,
+    choose_backend,
+    faster_type,
+)
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
 from core.storage.index import stored_note
@@ -41,7 +52,7 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 class EngineNotes:
     """The measurements by which the engine chooses, in `folder`; ones that it hasn't made yet are
-    made here and kept in `known`, since the folder is the engine's."""
+    kept in `known`, since the folder is the engine's."""
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -55,9 +66,8 @@ class EngineNotes:
 
 
 class Machine:
-    """`rates` are measurements by format, to which new ones are added. With `again` those there
-    are measured once more, and the faster counts: another program may have slowed the first.
-    `notes` has what decides an automatic choice."""
+    """`rates` are measurements by format. With `again` those there are measured once more, and the
+    faster counts: another program may have slowed the first."""
 
     def __init__(
         self,
@@ -90,7 +100,7 @@ class Machine:
         return faster_type(ModelSettings(path="", measure_kernels=True), notes=self._notes)
 
     def speeds(self) -> tuple[Speed, ...]:
-        """The speed of plain weights in each precision, as an automatic choice tries them."""
+        """Of plain weights, as an automatic choice tries them."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual
@@ -182,3 +192,40 @@ def expert_share(config: Mapping[str, Any]) -> float:
     if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
         return some / every
     return 1.0
+
+
+# Several matrices of 16 million weights, which together don't fit into a processor's caches.
+OUTPUTS = INPUTS = 4096
+_BYTES = 96 * 2**20
+_MOST_MATRICES = 16
+_ROWS = 256
+_ROUNDS = 3
+
+
+def measure(
+    make: Callable[[], Matrix], num_bytes: int, dtype: torch.dtype, device: torch.device
+) -> Rate:
+    """The rate of matrices [OUTPUTS, INPUTS] of `num_bytes`."""
+    count = min(_MOST_MATRICES, max(1, -(-_BYTES // num_bytes)))
+    matrices = [make() for _ in range(count)]
+    one, many = (torch.ones(rows, INPUTS, dtype=dtype, device=device) for rows in (1, _ROWS))
+
+    def steps() -> None:
+        for matrix in matrices:
+            matrix.step(one)
+
+    return Rate(
+        byte_s=_best(steps, device) / (count * num_bytes),
+        product_s=_best(lambda: matrices[0](many), device) / (OUTPUTS * INPUTS * _ROWS),
+    )
+
+
+def _best(work: Callable[[], object], device: torch.device) -> float:
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - began)
+    return best

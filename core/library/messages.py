@@ -13,6 +13,19 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+class Rate(Frozen):
+    """Seconds for a byte of the weights, one row at a time, and for a weight and a prompt row."""
+
+    byte_s: Seconds
+    product_s: Seconds
+
+    def faster(self, other: Rate) -> Rate:
+        return Rate(
+            byte_s=min(self.byte_s, other.byte_s),
+            product_s=min(self.product_s, other.product_s),
+        )
+
+
 class Way(Frozen):
     """A precision in which this computer can run a model.
 
@@ -30,12 +43,9 @@ class Way(Frozen):
 
 
 class ModelFacts(Frozen):
-    """Facts from the files of a model, and its needs on this computer.
-
-    `digest` is equal for copies of the same files. `published` is the precision of the files.
-    `ways` are sorted as an automatic choice tries them, then those that only a user chooses.
-    `automatic` is the number of the former. With `trouble` only `path` and `size` mean anything.
-    """
+    """`digest` is equal for copies of the same files. `published` is the precision of the files.
+    The first `automatic` of `ways` are sorted as an automatic choice tries them; only a user
+    chooses the others. With `trouble` only `path` and `size` mean anything."""
 
     path: str
     size: Count = 0
@@ -54,11 +64,8 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Read the headers of the models at `paths`; facts read before come from the file `cache`, and
-    what the engine measured from its folder `contexts`.
-
-    With `again` nothing comes from there, and this machine's speed is measured once more.
-    """
+    """Facts read before come from the file `cache`, and what the engine measured from its folder
+    `contexts`; with `again` nothing comes from there."""
 
     type: Literal["describe"] = "describe"
     paths: tuple[str, ...]
@@ -80,8 +87,8 @@ class Described(Frozen):
 
 
 class Speed(Frozen):
-    """Seconds for a billion weights in a precision: `step_s` for a generated token, `prompt_s` for
-    1,000 prompt tokens."""
+    """Seconds for a billion weights: `step_s` for a generated token, `prompt_s` for 1,000 prompt
+    tokens."""
 
     precision: Precision
     step_s: Seconds
@@ -89,8 +96,7 @@ class Speed(Frozen):
 
 
 class Device(Frozen):
-    """The device that would run models. `free` and `total` are the bytes of a graphics card's
-    memory; 0 on a processor, whose memory is the computer's."""
+    """`free` and `total` are the bytes of a graphics card's memory; 0 on a processor."""
 
     type: Literal["device"] = "device"
     name: str
@@ -100,9 +106,8 @@ class Device(Frozen):
 
 
 class Move(Frozen):
-    """Move the files of a model from the folder `base` to the folder `target`; the last of them
-    makes it a model. Those in `kept` are copied, as another model needs them too. Answered by
-    Moving, then Moved."""
+    """Move files from the folder `base` to the folder `target`; the last of them makes it a model.
+    Those in `kept` are copied, as another model needs them too. Answered by Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: tuple[str, ...]

@@ -9,7 +9,6 @@ put in its place last, and deleted first.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import shutil
@@ -20,12 +19,9 @@ from pathlib import Path
 from core.api.errors import DiskFullError, MoveError, NotRegularFileError, RequestCancelled
 from core.client.blobs import open_regular
 from core.library.messages import Move
-from core.system.private_files import create, rename, sync_folder
+from core.system.private_files import DISK_IS_FULL, RESERVE_BYTES, create, rename, sync_folder
 
-# Left free on the disk, for the system and for chats.
-RESERVE_BYTES = 256 * 2**20
 _BLOCK = 4 * 2**20
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +153,7 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """Delete the source, except `kept` files and those the system refuses to delete: the copy
-        is complete by now."""
+        """Except `kept` files and those the system refuses to delete: the copy is complete."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:
@@ -178,7 +173,7 @@ def _named_errors() -> Iterator[None]:
     except NotRegularFileError as error:
         raise MoveError("Something else than files is in the model's folder.") from error
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in DISK_IS_FULL:
             raise DiskFullError("The other disk is full. The model stays in its place.") from error
         named = f"{error.filename}: " if error.filename else ""
         raise MoveError(f"{named}{error.strerror}. It stays in its place.") from error

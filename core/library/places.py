@@ -1,7 +1,7 @@
 """The places of models on this computer, found by names alone.
 
-A folder may be a model, a folder of models, or the Hugging Face cache. The window imports this
-module and calls it in a thread, since a disk may block.
+A folder may be a model, a folder of models, or the Hugging Face cache. Call it in a thread, since a
+disk may block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def find_models(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[FoundModel]:
-    """The models in our folder, in added ones and in those of other programs, in this order.
+    """In our folder, in added ones and in those of other programs, in this order.
 
     A model that several programs have is in the list once for each. Folders that can't be read
     count as empty.
@@ -59,7 +59,6 @@ def find_models(
 
 
 def models_of(folder: Path) -> list[FoundModel]:
-    """The models in a folder that the user added."""
     return _once_a_program([*_below(folder, ""), *models_below(folder)])
 
 
@@ -69,7 +68,7 @@ def watched_folders(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[Path]:
-    """The folders in which a model may appear or vanish, at most 1,000, the nearest first."""
+    """Where a model may appear or vanish, at most 1,000 folders, the nearest first."""
     home = home or Path.home()
     places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
     return folders_below(
@@ -90,8 +89,8 @@ def folders_below(places: Sequence[Path]) -> list[Path]:
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The models in a folder, sorted: itself if it is one, the newest snapshot if it is of the hub
-    cache, else the models directly in it and the GGUF files below it."""
+    """Sorted: the folder itself if it is a model, the newest snapshot if it is of the hub cache,
+    else the models directly in it and the GGUF files below it."""
     found = _model(folder)
     if found is not None:
         return (found,)
@@ -141,7 +140,7 @@ def _model(folder: Path) -> Path | None:
 
 
 def _has_model(folder: Path) -> bool:
-    """True for a config.json; repositories of GGUF files often have one, but no other weights."""
+    """Repositories of GGUF files often have a config.json too, but no other weights."""
     if not (folder / CONFIG).is_file():
         return False
     endings = {each.suffix.lower() for each in _entries(folder)}

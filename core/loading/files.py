@@ -24,9 +24,8 @@ class ModelFiles:
 
 
 def open_files(path: Path, check: Callable[[], None] = lambda: None) -> ModelFiles:
-    """Check the files at `path` without loading anything.
+    """Check the files without loading anything; a folder may hold the files of one GGUF model.
 
-    A folder may hold the files of one GGUF model. `check` is called for every tensor and may raise.
     Raises the errors of `ModelFolder.open` and `GGUFModel.open`.
     """
     path = _only_gguf(path) or path

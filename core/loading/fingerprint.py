@@ -24,7 +24,6 @@ def fingerprint(
     processor: str,
     backend: str,
 ) -> bytes:
-    """32 bytes that differ wherever two engines could compute different bits."""
     facts = _conditions(device) | {
         "weights": weights_digest,
         "config": config,

@@ -20,18 +20,16 @@ from core.loading.reading import TensorReader
 from core.loading.tile_file import TileFile
 from core.models.decoder import Decoder
 from core.storage.rows import TILES
+from core.weights.container import changed
 from core.weights.memory import available_bytes, release_to_system
 from core.weights.plan import Weights
 
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """A model ready to run, and the SHA-256 (hex) of its weights files.
-
-    `config` is the plan's: with the weights it determines what the model computes. `packing_s` are
-    the seconds spent on the kernels' layouts; `from_disk`: matrices were read quantised.
-    `mapped_bytes` are in a mapped file, which the system reads when needed.
-    """
+    """`weights_digest` is the SHA-256 (hex) of the files. `config` is the plan's. `packing_s` were
+    spent on the kernels' layouts; `from_disk`: matrices were read quantised. `mapped_bytes` are in
+    a mapped file, which the system reads when needed."""
 
     model: Decoder
     weights_digest: str
@@ -42,7 +40,7 @@ class ReadModel:
 
 
 def fits(num_bytes: int, free: int) -> bool:
-    """True if a model of `num_bytes` (`HeldPlan.num_bytes`) can be loaded and then run."""
+    """True if a model of `num_bytes` can be loaded and then run."""
     return num_bytes + HEADROOM_BYTES <= free
 
 
@@ -62,10 +60,9 @@ def read_model(
     model of blocks that doesn't fit in memory is mapped from there, in a file of at most
     `most_on_disk` bytes, unless that is 0.
 
-    Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may raise
-    RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
-    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; a load that fails leaves nothing
-    behind.
+    Calls `progress(done, total)`, in bytes read and then packed, and `check` at least every 4 MiB
+    read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
+    MissingFileError.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
@@ -110,7 +107,7 @@ class _Loading:
         return ReadModel(model, digest, self._plan.config, seconds)
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
-        """Read the weights, without a digest if that of the unchanged files is noted."""
+        """Without a digest if that of the unchanged files is noted."""
         known = store.known_digest(self._files)
         facts = store.settled_facts(self._files)
         reader = TensorReader(self._plan, self._device, digest=known is None)
@@ -118,7 +115,7 @@ class _Loading:
         if known is None and facts and facts == self._files.facts():
             remember_digest(store.blobs, facts, digest)
         elif known is not None and known != store.known_digest(self._files):
-            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
+            raise changed(self._files.path.name)
         return ReadModel(model, known or digest, self._plan.config, seconds)
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
@@ -133,7 +130,7 @@ class _Loading:
         self._plan = plan.placed_in(arena)
         read = self.as_published(store)
         if read.weights_digest != digest:
-            raise BrokenWeightsError(f"{self._files.path.name} changed while it was being read.")
+            raise changed(self._files.path.name)
         return replace(read, from_disk=from_disk, mapped_bytes=plan.mapped_bytes)
 
     def _write(self, store: QuantisedStore, tiles: TileFile) -> str:
@@ -158,7 +155,7 @@ class _Loading:
             store.blobs.drop_part(TILES)
 
     def from_disk(self, store: QuantisedStore) -> ReadModel | None:
-        """Build from matrices that an earlier load kept; None if that can't be done."""
+        """None if the kept matrices can't be used."""
         found = store.find(self._files, self._meaning, self._layout())
         if found is None:
             return None

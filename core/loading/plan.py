@@ -1,8 +1,5 @@
 """The plan of a model: every tensor by name, shape and use, checked against the headers before a
-byte is read.
-
-Precision and backend are chosen on it, kernels validated, weights read.
-"""
+byte is read."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ MATRIX_BYTES = 12 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Facts of a model that don't depend on its weights; `layers` with those of an MTP head."""
+    """Facts that don't depend on the weights; `layers` with those of an MTP head."""
 
     num_parameters: int
     max_positions: int
@@ -94,8 +91,7 @@ def _of_mtp(name: str) -> bool:
 
 
 def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None:
-    """Compare the tensor that the files call `name` with its header entry; tensors that the model
-    doesn't use are ignored.
+    """Compare the tensor that the files call `name` with its header entry.
 
     Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
     """
@@ -118,11 +114,8 @@ def may_stay_blocks(spec: TensorSpec) -> bool:
 
 
 class ModelPlan:
-    """The model of a container: its family, what config.json says, and its tensors.
-
-    The model is built without data once for each type, in the time for `looking`. Raises
-    SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
-    """
+    """The model is built without data once for each type, in the time for `looking`. Raises
+    SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError."""
 
     def __init__(self, container: Container, looking: LookingTime | None = None) -> None:
         self.container = container
@@ -163,18 +156,14 @@ class ModelPlan:
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
-        """The plan for a model that computes in `dtype` with `kernels`.
-
-        By default an MTP head is part of it where steps can take several tokens. Raises
-        UnsupportedDeviceError, MissingTensorError, WrongShapeError, UnsupportedQuantisationError,
-        BrokenConfigError.
-        """
+        """By default an MTP head is part of it where steps can take several tokens. Raises a
+        WaymarkError where files and settings don't fit."""
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def block_types(self) -> list[str]:
-        """Names of the types of blocks that its matrices can stay, sorted."""
+        """Sorted names of the types of blocks that its matrices can stay."""
         if not self.container.has_blocks:
             return []
         specs = self._skeleton(torch.bfloat16, False).specs
@@ -258,8 +247,7 @@ class HeldPlan:
     """The plan of a model in one type, for one set of kernels.
 
     `tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
-    family's names. `config` is what was read from config.json, the MTP head, and the types of
-    blocks that are multiplied as they are.
+    family's names.
     """
 
     def __init__(
@@ -284,8 +272,8 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the parameters in their formats, and the most that is needed in addition while a
-        packed layer is read or a wide one computes."""
+        """The parameters in their formats, and the most that is needed in addition while a packed
+        layer is read or a wide one computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         most = max(self.bytes_while_read(), self._planned + max(self._packing, activations))
@@ -296,18 +284,16 @@ class HeldPlan:
         return planned_bytes(self.tensors, self.formats)
 
     def bytes_while_read(self) -> int:
-        """The most bytes while tensors are read, in the order of their files."""
         places = {name: place for place, name in enumerate(self.model.container.tensors)}
         most = held = 0
-        for name in sorted(self.tensors, key=lambda name: places.get(self._stored_as(name), 0)):
+        stored_as = {name: name for name in self.tensors}
+        stored_as |= {name: layer.values for name, layer in self.packed.items()}
+        for name in sorted(self.tensors, key=lambda name: places.get(stored_as[name], 0)):
             spec, packed = self.tensors[name], self.packed.get(name)
             held += held_in_memory(spec, self.formats)
             working = packed.working_bytes if packed is not None else 0
             most = max(most, held + working + bytes_to_read(spec, self.formats))
         return most
-
-    def _stored_as(self, name: str) -> str:
-        return self.packed[name].values if name in self.packed else name
 
     @property
     def _packing(self) -> int:
@@ -321,7 +307,7 @@ class HeldPlan:
 
     @property
     def mapped_bytes(self) -> int:
-        """The bytes of `num_bytes` that may be in a mapped file instead: matrices of blocks."""
+        """The part of `num_bytes` that may be in a mapped file: matrices of blocks."""
         if not isinstance(self.formats.published, NativeBlockFormats):
             return 0
         blocks = (spec for spec in self.tensors.values() if spec.blocks is not None)
@@ -341,8 +327,8 @@ class HeldPlan:
 
     @property
     def activation_bytes(self) -> int:
-        """The most bytes of a block's activations: three times the widest side of a matrix, but of
-        the head, which computes a few rows at a time."""
+        """Three times the widest side of a matrix, but of the head, which computes a few rows at a
+        time."""
         widest = max(
             (
                 max(spec.shape[0] // (spec.stack or 1), spec.shape[1])
@@ -357,11 +343,11 @@ class HeldPlan:
         return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
-        """True if scales may migrate into a matrix: published integers stay as they are."""
+        """Published integers stay as they are."""
         return name not in self.packed and self.formats.usual.quantises
 
     def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
-        """The same matrix as the blocks of its file, if the kernels multiply by these."""
+        """As the blocks of its file, if the kernels multiply by these."""
         stays = self.formats.published is not None and may_stay_blocks(spec)
         found = self.model.container.blocks(name) if stays else None
         if found is None or self.formats.published is None:

@@ -1,25 +1,193 @@
-"""The precision a model runs in: the chosen one, else the most exact one that fits.
+"""The precision and the kernels that a model is loaded with: the chosen ones, else the most exact
+precision that fits, on the fastest kernels.
 
 Speed decides only between the two exact types, so a slow processor doesn't silently get coarser
-numbers.
+numbers. Measured choices are remembered, since they are part of the fingerprint: measuring again
+could invalidate all stored contexts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol, TypeVar, get_args
 
 import torch
 
+from core.api.errors import UnsupportedDeviceError
 from core.api.model_info import HEADROOM_BYTES, PrecisionChoice, TooLarge, with_room
 from core.api.params import ModelSettings
-from core.loading.backend import choose_backend, faster_type
+from core.loading.fingerprint import NUMERICS_VERSION
 from core.loading.plan import ModelPlan
 from core.storage.store import DiskStore
-from kernels.dispatch import Backend
-from kernels.linear.reference import Integers
-from kernels.native.library import compiled
+from kernels.common.capability import interpreted, processor_facts
+from kernels.dispatch import (
+    DEFAULT_ROWS,
+    Backend,
+    BackendName,
+    backend,
+    fastest,
+    uses_library,
+)
+from kernels.linear.cpu import can_pack
+from kernels.linear.native import Product
+from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
+from kernels.linear.reference import Integers, WeightFormat
+from kernels.native.library import Library, compiled, why_none
+
+VARIABLE = "WAYMARK_KERNELS"
+# Two kinds of notes: measurements are part of the fingerprint, so self-test results must not push
+# them out.
+_MEASURED, _FOUND = "measured", "found"
+
+T = TypeVar("T", int, str)
+
+
+class Notes(Protocol):
+    """Answers by kind and key that outlast the process."""
+
+    def note(self, kind: str, key: str) -> str | None: ...
+
+    def write_note(self, kind: str, key: str, value: str) -> None:
+        """May raise OSError."""
+
+
+def choose_backend(
+    settings: ModelSettings,
+    device: torch.device,
+    dtype: torch.dtype,
+    integers: Integers | None = None,
+    measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
+    library: Callable[[], Library | None] = compiled,
+    notes: Notes | None = None,
+    multiply: Callable[[Library], Product] = best_product,
+    *,
+    published: bool = False,
+) -> Backend:
+    """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
+
+    On a GPU that can't run `gpu` it is `reference`. `measure` and `multiply` are called if the
+    settings ask for it and `notes` has no answer. Raises UnsupportedDeviceError.
+    """
+    name = _wished() or fastest(device)
+    if name == "gpu":
+        name = _gpu_or_plain(device)
+    if name == "cpu" and uses_library(dtype, integers) and (found := library()) is not None:
+        product = _product(settings, found, multiply, notes)
+        return backend(
+            name, dtype, integers=integers, library=found, product=product, published=published
+        )
+    rows = DEFAULT_ROWS
+    if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
+        key = f"{dtype}, {integers}" if integers else f"{dtype}"
+        rows = remembered(notes, key, CHOICES, lambda: measure(dtype, integers))
+    return backend(name, dtype, rows, integers, published=published)
+
+
+def _product(
+    settings: ModelSettings,
+    library: Library,
+    multiply: Callable[[Library], Product],
+    notes: Notes | None,
+) -> Product:
+    """How many bfloat16 rows are multiplied: measured, or else by the processor's instructions."""
+    if not settings.measure_kernels:
+        return "pairs" if library.has_pairs else "floats"
+    choices: dict[str, Product] = {each: each for each in get_args(Product)}
+    key = f"product of {library.digest}{', tiles' if library.has_tiles else ''}"
+    return choices[remembered(notes, key, tuple(choices), lambda: multiply(library))]
+
+
+def what_slows(
+    kernels: Backend,
+    device: torch.device,
+    dtype: torch.dtype,
+    integers: Integers | None,
+    missing: Callable[[], str] = why_none,
+) -> str:
+    """Why `kernels` are slower than they could be, for a person; empty if they aren't."""
+    fast = kernels.shares_out or not uses_library(dtype, integers)
+    return "" if fast or device.type != "cpu" or _wished() is not None else missing()
+
+
+def faster_type(
+    settings: ModelSettings,
+    measure: Callable[[Mapping[torch.dtype, WeightFormat]], torch.dtype] = faster_float,
+    notes: Notes | None = None,
+    library: Callable[[], Library | None] = compiled,
+) -> torch.dtype | None:
+    """The faster of bfloat16 and float32 on this processor; None if it isn't measured.
+
+    `measure` gets the formats that a model would have here.
+    """
+    name = _wished() or "cpu"
+    if not settings.measure_kernels or name == "gpu":  # Triton's interpreter is no processor
+        return None
+    cpu, exact = torch.device("cpu"), (torch.bfloat16, torch.float32)
+    bfloats = choose_backend(settings, cpu, torch.bfloat16, library=library, notes=notes)
+    usual = bfloats.formats.usual, backend(name, torch.float32).formats.usual
+    formats, types = dict(zip(exact, usual, strict=True)), {str(dtype): dtype for dtype in exact}
+    key = f"faster type beside {bfloats.name}"
+    return types[remembered(notes, key, tuple(types), lambda: str(measure(formats)))]
+
+
+def _wished() -> BackendName | None:
+    known: dict[str, BackendName] = {name: name for name in get_args(BackendName)}
+    wish = os.environ.get(VARIABLE, "")
+    if wish and wish not in known:
+        raise UnsupportedDeviceError(
+            f"{VARIABLE} names {wish[:40]!r}. There are: {', '.join(known)}."
+        )
+    return known.get(wish)
+
+
+def _gpu_or_plain(device: torch.device) -> BackendName:
+    if device.type != "cpu":
+        return fastest(device)
+    if not interpreted():
+        raise UnsupportedDeviceError(
+            f"{VARIABLE} names the kernels of a GPU, but the model is to run on the processor. "
+            "Choose a GPU in the settings, or leave the variable empty."
+        )
+    return "gpu"
+
+
+def remembered(
+    notes: Notes | None, key: str, choices: Collection[T], measure: Callable[[], T]
+) -> T:
+    """Measured before under the same conditions, or measured and remembered now."""
+    names = {str(choice): choice for choice in choices}
+    key = f"{_conditions()}, {key}"
+    return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
+
+
+def recalled(notes: Notes | None, key: str, find: Callable[[], str]) -> str:
+    """For the results of self-tests (`kernels.self_test.validation.Recall`)."""
+    key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
+    return _noted(notes, _FOUND, key, find, lambda found: True)
+
+
+def _noted(
+    notes: Notes | None,
+    kind: str,
+    key: str,
+    find: Callable[[], str],
+    makes_sense: Callable[[str], bool],
+) -> str:
+    found = notes.note(kind, key) if notes is not None else None
+    if found is None or not makes_sense(found):
+        found = find()
+        if notes is not None:
+            with contextlib.suppress(OSError):  # the next start measures again
+                notes.write_note(kind, key, found)
+    return found
+
+
+def _conditions() -> str:
+    return f"{torch.__version__}, {torch.get_num_threads()} threads, {processor_facts()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +213,7 @@ _SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A precision, its kernels, and the bytes that the model takes, of which `mapped_bytes` may be
-    in a mapped file; `why` if it is automatic."""
+    """`mapped_bytes` of the `num_bytes` may be in a mapped file; `why` if it is automatic."""
 
     precision: Precision
     kernels: Backend
@@ -67,9 +234,8 @@ def choose_precision(
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
     the smallest. `published` is automatic for a model without blocks.
 
-    `faster` gives the faster of the two exact types, None if unknown; `check` is called while
-    kernels are compiled, and `notes` keeps measurements. Raises UnsupportedDeviceError, and the
-    errors of `plan.num_bytes` and `check`.
+    `faster` gives the faster of the two exact types, None if unknown; `notes` keeps measurements.
+    Raises a WaymarkError.
     """
     sized = partial(_sized, settings, plan, device, check, notes)
     if settings.precision in PRECISIONS:

@@ -1,9 +1,8 @@
 """One safetensors file of quantised matrices, known to the byte before any weight is read.
 
 It holds the tensors that `WeightFormat.quantise` gives for each slice, and in its metadata a
-SHA-256 of each. All but these digests follow from the model, so the header is compared with the
-only one it may be. Nothing is synced: after a power cut a digest is wrong, and the weights are
-quantised again.
+SHA-256 of each. All but these digests follow from the model. Nothing is synced: after a power cut a
+digest is wrong, and the weights are quantised again.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _PIECE_BYTES = 4 * 2**20  # between two calls of `advance`
 
 
 class QuantisedDamagedError(Exception):
-    """A file of quantised matrices is not as it should be; the message says how."""
+    """The message says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisedPart:
-    """One tensor; `start` counts bytes from the start of the data, `index` parts of the file."""
+    """`start` counts bytes from the start of the data, `index` parts of the file."""
 
     index: int
     name: str
@@ -57,7 +56,7 @@ class QuantisedPart:
 
 
 class QuantisedLayout:
-    """The parts of one file: for each matrix its slices, for each slice its tensors."""
+    """For each matrix its slices, for each slice its tensors."""
 
     def __init__(self, plan: WeightPlan, formats: WeightFormats, packed: PackedPlan) -> None:
         """The matrices of `plan` that may be quantised; those in `packed` are one slice."""
@@ -86,7 +85,7 @@ class QuantisedLayout:
         return write_header(metadata, ((each.name, each.dtype, each.shape) for each in self._parts))
 
     def digests(self, header: bytes, key: str) -> list[bytes] | None:
-        """The SHA-256 of each part; None if `header` isn't one of these matrices and `key`.
+        """None if `header` isn't one of these matrices and `key`.
 
         The order of the keys doesn't matter: earlier versions did not sort them.
         """
@@ -115,7 +114,7 @@ class QuantisedLayout:
 
 
 class QuantisedWriter:
-    """Writes each matrix as it is quantised. Failures end only the writing; `trouble` says why."""
+    """Failures end only the writing; `trouble` says why."""
 
     def __init__(self, blobs: DiskStore, layout: QuantisedLayout, facts: Facts) -> None:
         """`facts` identify the weights files. Raises OSError."""
@@ -169,10 +168,10 @@ class QuantisedWriter:
 
 
 class QuantisedFile:
-    """Reads the matrices of one file and verifies each; `reading_s` are the seconds this took."""
+    """Verifies each matrix; `reading_s` are the seconds this took."""
 
     def __init__(self, path: Path, layout: QuantisedLayout, key: str) -> None:
-        """Open the file and check its size and header. Raises QuantisedDamagedError, OSError."""
+        """Raises QuantisedDamagedError, OSError."""
         self.path, self.layout = path, layout
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None

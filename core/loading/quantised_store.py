@@ -1,8 +1,7 @@
 """Quantised matrices of earlier loads on disk.
 
 A file is used only for the very weights files that were digested, and for the same model, weight
-format, numerics and file format, which make its key. Nothing here fails a load: the weights are
-quantised again, and the log says why.
+format, numerics and file format, which make its key. Nothing here fails a load.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import shutil
 import time
 from collections.abc import Callable
 
@@ -42,7 +40,7 @@ _KIND = "weights files"
 
 
 def delete_quantised(blobs: DiskStore) -> None:
-    """Delete all quantised matrices; loaded models don't need them. Raises NotDeletedError."""
+    """Loaded models don't need them. Raises NotDeletedError."""
     try:
         try:
             for kind in (_KIND, TILE_NOTES):
@@ -55,7 +53,7 @@ def delete_quantised(blobs: DiskStore) -> None:
 
 
 class QuantisedStore:
-    """One file for each model and format in the store on disk, of at most `cap` bytes together.
+    """One file for each model and format, of at most `cap` bytes together.
 
     `conditions` are properties of machine and code that the numbers depend on; `clock` gives
     nanoseconds since the epoch.
@@ -87,7 +85,7 @@ class QuantisedStore:
     def find(
         self, files: Container, meaning: str, layout: QuantisedLayout
     ) -> tuple[QuantisedFile, str] | None:
-        """The matrices of these files and the files' digest, if an earlier load kept them.
+        """The matrices and the files' digest, if an earlier load kept them.
 
         `meaning` is how the model reads the files. A damaged file is deleted.
         """
@@ -111,8 +109,7 @@ class QuantisedStore:
         self._lose(file.path.name, reason)
 
     def begin(self, files: Container, layout: QuantisedLayout) -> QuantisedWriter | None:
-        """Start to write the matrices of these files; None if there is no room, or if the files
-        could not be recognised later."""
+        """None if there is no room, or if the files could not be recognised later."""
         facts = self.settled_facts(files)
         if self.cap == 0 or not facts:
             return None
@@ -127,7 +124,7 @@ class QuantisedStore:
             return None
 
     def finish(self, writer: QuantisedWriter, files: Container, digest: str, meaning: str) -> None:
-        """Move a complete file to its place, unless the weights files changed meanwhile."""
+        """Unless the weights files changed meanwhile."""
         if files.facts() != writer.facts:
             writer.drop()
             return
@@ -158,7 +155,7 @@ class QuantisedStore:
             return None
 
     def settled_facts(self, files: Container) -> Facts:
-        """The facts of files; empty if a write from now on might leave them as they are."""
+        """Empty if a write from now on might leave the facts as they are."""
         now, facts = self._clock(), files.facts()
         return facts if _are_settled(facts, now) else []
 
@@ -174,11 +171,8 @@ class QuantisedStore:
 def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
     if settings.weights_bytes is not None:
         return settings.weights_bytes
-    folder = blobs.folder.absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
     # Quantised matrices count as free, or the cap would shrink as it fills.
-    free = shutil.disk_usage(there).free + blobs.num_bytes(WEIGHTS)
-    return min(WEIGHTS_LIMIT, int(free * WEIGHTS_SHARE))
+    return min(WEIGHTS_LIMIT, blobs.share_of_disk(WEIGHTS_SHARE, WEIGHTS))
 
 
 def _are_settled(facts: Facts, now: int) -> bool:
@@ -187,7 +181,7 @@ def _are_settled(facts: Facts, now: int) -> bool:
 
 
 def remember_digest(blobs: DiskStore, facts: Facts, digest: str) -> None:
-    """Note the digest of settled files; a disk that refuses is no error."""
+    """A disk that refuses is no error."""
     with contextlib.suppress(OSError):
         blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 

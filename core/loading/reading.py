@@ -17,10 +17,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
-from core.weights.container import TensorStream
+from core.weights.container import TensorStream, changed
 from core.weights.memory import FREED, allocate
 from core.weights.plan import Slices, StoredBlocks
 from core.weights.published.packed import PackedLayer
@@ -35,11 +34,10 @@ from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
 class TensorReader:
-    """The planned tensors on `device`: `read` reads them, then it is the model's `Source`.
+    """`read` reads the planned tensors, then it is the model's `Source`.
 
     With a file of `kept` matrices these come from there. Without `digest` unused tensors are not
-    read, and nothing is digested. `keep` is called with each slice of a matrix that may be
-    quantised.
+    read. `keep` is called with each slice of a matrix that may be quantised.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class TensorReader:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to read and then to pack, for the progress of a load."""
+        """To read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
         specs, formats = self._specs, self._formats
@@ -99,9 +97,8 @@ class TensorReader:
         """Read all but `kept` matrices and blocks, which are read while `finish` builds the model;
         returns the digest of the weights files, or ''.
 
-        Calls `advance` for the bytes read here and packed later; it may raise. Raises
-        BrokenWeightsError (a changed file, impossible numbers), MissingFileError,
-        NotEnoughMemoryError.
+        Calls `advance` for the bytes read here and packed later. Raises BrokenWeightsError,
+        MissingFileError, NotEnoughMemoryError.
         """
         self._advance = advance
         if self._kept is not None:
@@ -181,7 +178,7 @@ class TensorReader:
         self._add(layer.name, spec, floats)
 
     def _add(self, name: str, spec: TensorSpec, tensor: Tensor) -> None:
-        """Take a tensor for all its uses; a table that is there already stays."""
+        """A table that is there already stays."""
         weight_format = self._formats.of(spec.exact)
         if Use.TENSOR in spec.use:
             self.tensors[name] = tensor
@@ -216,19 +213,15 @@ class TensorReader:
         """Raise unless all readings of a small tensor gave the same bytes."""
         digest = hashlib.sha256(octets(tensor.cpu())).digest()
         if self._digests.setdefault(name, digest) != digest:
-            raise _changed(name)
+            raise changed(name)
 
     def _confirm(self, name: str, tensor: Tensor) -> None:
         """Note a norm when its turn comes; raise if it differs from an earlier look-up."""
         found = self._norms.setdefault(name, tensor)
         if not torch.equal(*(each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))):
-            raise _changed(name)
+            raise changed(name)
 
 
 def packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     is_packed = Use.MATRIX in spec.use and not spec.format(formats).is_plain
     return spec.held_bytes(formats) if is_packed else 0
-
-
-def _changed(name: str) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{name} changed while it was being read.")

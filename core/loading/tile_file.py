@@ -1,8 +1,7 @@
 """Blocks of a model that doesn't fit in memory, as tiles in a file of ours that is mapped.
 
 It is not the GGUF file: kernels need tiles, and a file that another program shortens while it is
-mapped ends the process. Our copy is recognised by its size and the time of its last change;
-verifying its content would read all of it.
+mapped ends the process. Our copy is recognised by its size and the time of its last change.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from dataclasses import dataclass
 
 from core.api.errors import NotEnoughMemoryError
@@ -32,7 +30,7 @@ TILE_NOTES = "tile files"
 
 @dataclass(frozen=True, slots=True)
 class TileFile:
-    """The file of one plan; `most_bytes` is the user's limit for weights on disk."""
+    """`most_bytes` is the user's limit for weights on disk."""
 
     blobs: DiskStore
     plan: HeldPlan
@@ -55,7 +53,7 @@ class TileFile:
         return None
 
     def begin(self) -> FileArena:
-        """A file to fill. Raises NotEnoughMemoryError if the disk has no room for it."""
+        """Raises NotEnoughMemoryError if the disk has no room for the file."""
         size = self.plan.mapped_bytes
         try:
             if self.blobs.make_room(_blob("", size), self._cap()):
@@ -88,8 +86,7 @@ class TileFile:
     def _cap(self) -> int:
         if self.most_bytes is not None:
             return self.most_bytes
-        held = self.blobs.num_bytes(TILES)
-        return int((shutil.disk_usage(self.blobs.folder).free + held) * TILES_SHARE)
+        return self.blobs.share_of_disk(TILES_SHARE, TILES)
 
 
 def _facts(status: os.stat_result) -> str:

@@ -54,11 +54,8 @@ def with_prefixes(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How a family reads its config, names its weights and is built.
-
-    `name` is part of the fingerprint of saved contexts and never changes. `published_names` maps
-    the layers' names to those of a folder, from its config and its tensor names.
-    """
+    """`name` is part of the fingerprint of saved contexts and never changes. `published_names` maps
+    the layers' names to those of a folder, from its config and its tensor names."""
 
     name: str
     config: type[Settings]
@@ -77,10 +74,8 @@ class Tower(Protocol):
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """Patches [rows * columns, patch width] -> [tokens, image_width].
-
-        Calls `check`, which may raise, before every block.
-        """
+        """Patches [rows * columns, patch width] -> [tokens, image_width]. Calls `check` before
+        every block."""
         ...
 
 
@@ -114,10 +109,8 @@ class Decoder:
     """A loaded model. The same call on the same machine gives the same bits: every choice of kernel
     or row block depends on shapes alone.
 
-    `image_width` is the width of a picture's rows, more than `hidden_size` if features are added
-    after further layers; `embedding_width` that of a text's, more with per-layer embeddings.
-    `batch_invariant`: a row's bits don't depend on the other runs of a forward.
-    `batch_invariant_steps`: a step of several tokens has the bits of steps of one.
+    `image_width` is more than `hidden_size` if features are added after further layers,
+    `embedding_width` with per-layer embeddings.
     """
 
     def __init__(
@@ -175,7 +168,7 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """All mixers' specs in the order of the forward, then the MTP head's."""
+        """In the order of the forward, then the MTP head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)
 
@@ -192,7 +185,7 @@ class Decoder:
     ) -> Tensor:
         """One picture's patches [rows * columns, patch width] float32 -> [tokens, image_width].
 
-        Calls `check`, which may raise, between blocks. Raises NoVisionError without a tower.
+        Calls `check` between blocks. Raises NoVisionError.
         """
         if self.tower is None:
             raise NoVisionError("This model reads text only.")
@@ -245,8 +238,8 @@ class Decoder:
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor, rotations: Rotations, memory: LayerMemory) -> Tensor:
-        """The MTP head's rows [n, hidden_size] of `head_inputs`, at the positions of the tokens
-        before; their `logits` predict the tokens after."""
+        """Rows [n, hidden_size] of `head_inputs`, at the positions of the tokens before; their
+        `logits` predict the tokens after."""
         assert self.mtp is not None
         memory.check_cancelled()
         slot = len(self.layer_specs) - len(self.mtp.specs)

@@ -14,7 +14,7 @@ from pydantic import model_validator
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Norms, ParallelMixers
 from core.layers.feed_forward import SwiGLU
-from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family

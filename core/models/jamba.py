@@ -14,7 +14,7 @@ from pydantic import model_validator
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
-from core.layers.mamba1 import Mamba1
+from core.layers.mamba import Mamba1
 from core.layers.norm import RMSNorm
 from core.models.decoder import Decoder, Family
 from core.models.settings import (

@@ -16,10 +16,10 @@ from pydantic import Field, model_validator
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SquaredReluMLP, WithShared
-from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.models.decoder import Decoder, Family, with_prefixes
-from core.models.settings import Count, Positive, Taps, TextSettings
+from core.models.settings import Count, Positive, Taps, TextSettings, check_routing
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import ExpertShape, Mamba2Shape, Routing
@@ -94,13 +94,7 @@ class NemotronHConfig(TextSettings):
         return self
 
     def _check_experts(self) -> None:
-        size, rest = divmod(self.n_routed_experts, self.n_group)
-        if rest or (self.n_group > 1 and size < 2):
-            raise ValueError('"n_group" does not part "n_routed_experts" into groups')
-        if self.topk_group > self.n_group:
-            raise ValueError('"topk_group" is more than "n_group"')
-        if self.num_experts_per_tok > size * self.topk_group:
-            raise ValueError('"num_experts_per_tok" is more than "topk_group" groups have')
+        check_routing(self.routing, self.n_routed_experts)
         if self.moe_latent_size and self.mlp_bias:
             raise ValueError('"mlp_bias" is not supported beside "moe_latent_size"')
 

@@ -48,7 +48,7 @@ Limit = Annotated[
 
 
 class Settings(BaseModel):
-    """Base class of the parts of config.json: strict types, unknown keys ignored, null is absent.
+    """Strict types, unknown keys ignored, null is absent.
 
     The fingerprint of saved contexts has the `repr` of a family's settings: changing names of
     classes and fields, or their order, discards what people have saved. Defaults are those of
@@ -85,7 +85,7 @@ Parsed = TypeVar("Parsed", bound=Settings)
 def parse_settings(
     kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
 ) -> Parsed:
-    """`values` as a `kind`; raises BrokenConfigError that names the first keys at fault."""
+    """Raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -185,10 +185,8 @@ class RopeSettings(Settings):
         return self
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32.
-
-        Raises BrokenConfigError for another number of divisors.
-        """
+        """The angle that each of the dim / 2 pairs rotates by per position, float32. Raises
+        BrokenConfigError for another number of divisors."""
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
             return plain / self.factor
@@ -257,8 +255,8 @@ class Mamba2Settings(Settings):
 
 
 def mamba2_spelling(given: Mapping[str, Any], width: Any) -> dict[str, Any]:
-    """Keys that may be words: "mamba_d_head" may be "auto", `width` divided by the number of heads;
-    infinity has several spellings."""
+    """ "mamba_d_head" may be "auto", `width` divided by the number of heads; infinity has several
+    spellings."""
     found: dict[str, Any] = {}
     heads = given.get("mamba_n_heads", 128)
     if given.get("mamba_d_head", "auto") == "auto" and isinstance(width, int):
@@ -317,6 +315,17 @@ class ExpertSettings(Settings):
             return SparseExperts(weights, width, shape, input_norm=norm, shared=shared)
 
         return make
+
+
+def check_routing(routing: Routing, experts: int) -> None:
+    """Raises ValueError unless `experts` have equal groups, with enough experts in those chosen."""
+    size, rest = divmod(experts, routing.groups)
+    if rest or (routing.groups > 1 and size < 2):
+        raise ValueError('"n_group" does not divide the experts into groups')
+    if routing.open_groups > routing.groups:
+        raise ValueError('"topk_group" is more than "n_group"')
+    if routing.k > size * routing.open_groups:
+        raise ValueError('"num_experts_per_tok" is more than "topk_group" groups have')
 
 
 def feed_forward_of(config: TextSettings, *, bias: bool = False) -> MakeFeedForward:

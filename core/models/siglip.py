@@ -91,7 +91,7 @@ class VisionConfig(SquareConfig):
 
 class VisionTower:
     """SigLIP without its pooling head, the mean of each square of neighbouring patches, and a
-    projection to `out_width`: `tokens_per_side` squared tokens a picture."""
+    projection to `out_width`."""
 
     def __init__(
         self, weights: Weights, config: VisionConfig, tokens_per_side: int, out_width: int

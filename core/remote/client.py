@@ -9,11 +9,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from core.api.commands import Cancel, Generate
-from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
+from core.api.errors import EngineDiedError, WaymarkError
 from core.api.events import Failed, Finished
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import EngineError, Request, RequestTable
+from core.client.requests import Answers, Request, RequestTable
 from core.remote.messages import (
     FROM_REMOTE,
     Connect,
@@ -42,7 +42,8 @@ class RemoteClient:
         )
         self._proxy = ""
         self._replies = RequestTable()
-        self._looks: dict[int, asyncio.Future[RemoteServer]] = {}
+        # Replies count up, looks down.
+        self._looks = Answers[RemoteServer](step=-1)
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -62,17 +63,9 @@ class RemoteClient:
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
         """Recognise a server and list its models. Raises WaymarkError."""
-        # Replies count up, looks down.
-        number = -1 - len(self._looks)
-        while number in self._looks:
-            number -= 1
-        answer: asyncio.Future[RemoteServer] = asyncio.get_running_loop().create_future()
-        self._looks[number] = answer
-        try:
-            await self._send(Look(request=number, address=address, key=key), proxy)
-            return await answer
-        finally:
-            del self._looks[number]
+        return await self._looks.ask(
+            lambda number: self._send(Look(request=number, address=address, key=key), proxy)
+        )
 
     async def close(self) -> None:
         """End the process and with it all replies. Idempotent."""
@@ -116,23 +109,13 @@ class RemoteClient:
 
     def _take(self, event: FromRemote) -> None:
         if isinstance(event, Looked):
-            self._answer(event.request, event.server)
+            self._looks.settle(event.request, event.server)
         elif isinstance(event, Failed) and event.request in self._looks:
-            self._answer(event.request, event.error)
+            self._looks.settle(event.request, event.error)
         else:
             self._replies.route(event)
-
-    def _answer(self, number: int, answer: RemoteServer | ErrorInfo) -> None:
-        waiting = self._looks.get(number)
-        if waiting is None or waiting.done():
-            return
-        if isinstance(answer, ErrorInfo):
-            waiting.set_exception(EngineError(answer))
-        else:
-            waiting.set_result(answer)
 
     def _ended(self) -> None:
         error = _died().info()
         self._replies.fail_all(error)
-        for number in list(self._looks):
-            self._answer(number, error)
+        self._looks.fail_all(error)

@@ -34,7 +34,7 @@ from core.replay.steps import (
 
 
 class Reply:
-    """The alternative replies to a message; the newest is selected until a swipe."""
+    """The newest alternative is selected until a swipe."""
 
     def __init__(self, *alternatives: AssistantMessage) -> None:
         self.alternatives = list(alternatives)
@@ -160,7 +160,7 @@ class Chats:
 
 
 def read_script(path: Path) -> Script:
-    """Parse and check a script. Raises InvalidRequestError with the place and the reason."""
+    """Raises InvalidRequestError with the place and the reason."""
     try:
         script = Script.model_validate_json(path.read_bytes())
     except OSError as error:

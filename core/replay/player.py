@@ -49,7 +49,7 @@ EMPTY_LINE: Line = dict.fromkeys((
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The settings of a run; `logits` is a safetensors file for each step's first logits."""
+    """`logits` is a safetensors file for each step's first logits."""
 
     data: Path
     model: ModelSettings
@@ -61,7 +61,7 @@ class Setup:
 
 
 class Replay:
-    """Plays a script, whose pictures are in `folder`; chats are kept here, not in the engine."""
+    """Chats are kept here, not in the engine."""
 
     def __init__(self, script: Script, folder: Path, setup: Setup) -> None:
         self._script = script
@@ -73,7 +73,7 @@ class Replay:
         self._logits: dict[str, bytes] = {}
 
     async def run(self) -> bool:
-        """Print a line per step; returns True if all steps went well."""
+        """True if all steps went well."""
         self._client = EngineClient(log_file=self._setup.data / "worker.log")
         try:
             await self._start()
@@ -174,7 +174,7 @@ class Replay:
         return finished
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
-        """Idle work, run to its end; a settled reply is also written to disk."""
+        """A settled reply is also written to disk."""
         settles = isinstance(step, SettleStep)
         kind: type[PrefillReply] | type[PrefillDraft] = PrefillReply if settles else PrefillDraft
         command = kind(
@@ -224,7 +224,7 @@ class Replay:
 
 
 def chat_key(name: str) -> str:
-    """A chat's key in the cache: a name may have any character, a key may not."""
+    """A chat's name may have any character, its key in the cache may not."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -250,7 +250,7 @@ def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
-    """Fields that idle work adds to its line; `totals` are those after writing to disk."""
+    """`totals` are those after writing to disk."""
     key = "settled_tokens" if op == "settle" else "read_ahead_tokens"
     return {
         key: prepared.tokens,

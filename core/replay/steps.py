@@ -1,4 +1,4 @@
-"""The format of a conversation script: which steps there are and their fields."""
+"""The format of a conversation script."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class SettleStep(_Step):
 
 
 class DraftStep(_Step):
-    """Prefill a draft. With `discard`, the chat goes on without it."""
+    """With `discard`, the chat goes on without the draft."""
 
     op: Literal["draft"]
     content: Content
@@ -131,14 +131,14 @@ class Restart(_Part):
 
 
 class LoadStep(_Part):
-    """Load another model; its path is relative to the script."""
+    """The path is relative to the script."""
 
     op: Literal["load"]
     model: Annotated[str, Field(min_length=1)]
 
 
 class SettingsStep(_Part):
-    """Change cache settings for the next steps; null restores a default."""
+    """For the next steps; null restores a default."""
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))

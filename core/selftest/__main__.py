@@ -15,9 +15,8 @@ import torch
 from core.api.errors import WaymarkError
 from core.api.params import Device, ModelSettings, Precision
 from core.engine.loaded import fix_threads, resolve_device
-from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan
-from core.loading.precision import choose_precision
+from core.loading.precision import choose_precision, what_slows
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level

@@ -15,6 +15,7 @@ from typing import Any
 from core.api.chat import Tool, ToolCall
 from core.api.json_text import parse_json
 from core.api.tools import MARKS, ToolSyntax
+from core.server.marked_calls import PYTHON_WORDS, read_marked
 
 Piece = str | ToolCall
 _FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")
@@ -25,9 +26,10 @@ _NAMED = re.compile(
     r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|([^\s\[\](){},="']+)(?=\s*[=(])""", re.DOTALL
 )
 _WORDS = {"true": True, "false": False, "null": None}
-_PYTHON_WORDS = {"True": True, "False": False, "None": None}
 # The first characters of a call; anything else after the mark says at once that it is none.
-_OPENINGS: dict[ToolSyntax, str] = {"hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{"}
+_OPENINGS: dict[ToolSyntax, str] = {
+    "hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{", "gemma4": "call:",
+}  # fmt: skip
 _MOST_BLANKS = 64
 
 
@@ -179,7 +181,7 @@ def _typed(text: str, schema: object) -> object:
     try:
         value = parse_json(text.strip().encode("utf-8", "replace"))
     except ValueError:
-        value = _PYTHON_WORDS.get(text.strip(), text)
+        value = PYTHON_WORDS.get(text.strip(), text)
     return text if "string" in kinds and not kinds & _kinds_of(value) else value
 
 
@@ -263,6 +265,16 @@ def _literal(node: ast.expr) -> object:
     return value
 
 
+def _of_marked(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
+    try:
+        call = _call(*read_marked(text))
+    except EOFError:
+        return None
+    except (ValueError, RecursionError):
+        return []
+    return [call] if call is not None else []
+
+
 def _of_bare(text: str, schemas: _Schemas) -> list[ToolCall]:
     """Only calls of known functions: any other object is an answer in JSON."""
     calls = _of_json(text, schemas) or ()
@@ -275,6 +287,7 @@ _PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "xml": _of_tags,
     "lfm2": _of_python,
     "llama3": _of_bare,
+    "gemma4": _of_marked,
 }
 
 

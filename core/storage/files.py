@@ -1,12 +1,11 @@
 """All changes of the store to the disk, in small steps that tests replace by failing ones.
 
-A file is written under a temporary name, synced and renamed, so it appears completely or not at
-all. Folders are 0700 and files 0600: a chat's text can be guessed from its cache.
+A file is written under a temporary name, synced and renamed. Folders are 0700 and files 0600: a
+chat's text can be guessed from its cache.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.system.private_files import (
+    DISK_IS_FULL,
     UNFINISHED,
     create,
     open_or_create,
@@ -56,7 +56,7 @@ class Files:
             os.close(self._create(path))
             self.delete(path)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in DISK_IS_FULL:
                 raise
 
     def folders(self, folder: Path) -> list[str]:
@@ -68,7 +68,7 @@ class Files:
             return [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
 
     def read(self, path: Path, num_bytes: int) -> bytearray:
-        """A file of `num_bytes`. Raises WrongSizeError without reading one of another size."""
+        """Raises WrongSizeError without reading a file of another size."""
         with path.open("rb", buffering=0) as file:
             found = os.fstat(file.fileno()).st_size
             data = bytearray(num_bytes if found == num_bytes else 0)
@@ -106,7 +106,7 @@ class Files:
         connection.execute("COMMIT")
 
     def checkpoint(self, connection: sqlite3.Connection) -> bool:
-        """Empty an index's write-ahead log; returns whether that could be done."""
+        """Empty an index's write-ahead log; False if that could not be done."""
         ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
@@ -115,7 +115,7 @@ class Files:
         return Space(usage.free, usage.total)
 
     def sync_folder(self, folder: Path) -> None:
-        """Make renames and removals in `folder` survive a power cut, if the platform can."""
+        """Make renames and removals survive a power cut, if the platform can."""
         sync_folder(folder, self._sync)
 
     def _write_all(self, handle: int, data: Bytes) -> None:

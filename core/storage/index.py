@@ -67,7 +67,7 @@ class DamagedIndexError(OSError):
 
 
 def stored_note(folder: Path, kind: str, key: str) -> str | None:
-    """A note of the store in `folder`, which another process may use; nothing is changed."""
+    """A note of a store that another process may use; nothing is changed."""
     address = f"{(folder / INDEX).absolute().as_uri()}?mode=ro"
     with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True, timeout=1)) as index:
         found = index.execute(FIND_NOTE, (kind, key)).fetchone()
@@ -76,10 +76,10 @@ def stored_note(folder: Path, kind: str, key: str) -> str | None:
 
 
 class Index:
-    """The open file. SQLite's errors are raised as OSError."""
+    """SQLite's errors are raised as OSError."""
 
     def __init__(self, path: Path, files: Files) -> None:
-        """Open the index; a missing, damaged or older one is replaced by an empty one."""
+        """A missing, damaged or older file is replaced by an empty one."""
         self._path, self._files = path, files
         try:
             self._db = self._open()

@@ -60,8 +60,7 @@ class Blob:
 
 
 def insert(index: Index, blob: Blob, used: int) -> int:
-    """Insert a blob, replacing one of the same name, whose bytes are returned; the blob it needs
-    must be held."""
+    """Replaces a blob of the same name, whose bytes are returned; the one it needs must be held."""
     needs = None
     if blob.needs is not None:
         ((needs,),) = index.ask(_ID, blob.pool, blob.needs)
@@ -82,8 +81,7 @@ def above(index: Index, place: Place) -> set[int]:
 
 
 def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
-    """Remove an owner from all blobs, and delete those without any; `newest` ends the chain that is
-    being written."""
+    """Remove an owner and blobs without any; `newest` ends the chain that is written."""
     gone: list[Place] = []
     struck = index.ask(_STRIKE, owner, pool)
     keep = above(index, newest) if index.ask(_OWNED, *newest) else ()

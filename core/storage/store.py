@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
+import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,7 +39,7 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
 
 
 class DiskStore:
-    """The blobs in `folder`, one folder for each pool.
+    """One folder for each pool.
 
     At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
     used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the
@@ -64,7 +65,7 @@ class DiskStore:
         return self._index is None
 
     def open(self) -> None:
-        """Open the folder, made if it is missing, and delete what can't be restored."""
+        """Delete what can't be restored."""
         self.close()
         try:
             self.files.open_folder(self.folder)
@@ -109,7 +110,7 @@ class DiskStore:
         return self.folder / pool / name
 
     def read(self, pool: str, name: str) -> bytearray:
-        """The bytes of a blob that is held, unverified. Raises OSError."""
+        """Unverified bytes. Raises OSError."""
         return self.files.read(self.path(pool, name), self.size(pool, name) or 0)
 
     def touch(self, pool: str, name: str) -> None:
@@ -138,7 +139,7 @@ class DiskStore:
         return True
 
     def make_room(self, blob: Blob, cap: int) -> bool:
-        """Evict from a pool until a blob fits; evicts nothing if it can't."""
+        """Evicts nothing if the blob can't fit."""
         if self._littered:
             self._sweep()
         self.files.make_folder(self.folder / blob.pool)
@@ -157,6 +158,12 @@ class DiskStore:
         """The bytes by which writing so many would leave too few free; at most 0 if it won't."""
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
+
+    def share_of_disk(self, share: float, pool: str = "") -> int:
+        """Bytes: this share of what is free on the disk or held in `pool`."""
+        folder = self.folder.absolute()
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        return int((shutil.disk_usage(there).free + self.num_bytes(pool)) * share)
 
     def write_part(self, pool: str, at: int, data: Bytes) -> None:
         """Write into the pool's unfinished blob, which `adopt` or `drop_part` ends."""
@@ -200,7 +207,7 @@ class DiskStore:
         return str(found[0][0]) if found else None
 
     def write_note(self, kind: str, key: str, value: str) -> None:
-        """Write or replace a note; beyond `MOST_NOTES` of a kind the oldest are deleted."""
+        """Beyond `MOST_NOTES` of a kind the oldest are deleted."""
         with self._change() as index:
             index.ask(_NOTE, kind, key, value)
             index.ask(_TRIM, kind, kind, MOST_NOTES)
@@ -263,7 +270,7 @@ class DiskStore:
         return False
 
     def _unlink(self, gone: Iterable[Place]) -> None:
-        """Delete files without a name. Raises OSError after trying all; the rest is swept later."""
+        """Raises OSError after trying all; the rest is swept later."""
         failed: OSError | None = None
         for place, name in gone:
             try:
@@ -313,7 +320,7 @@ class DiskStore:
     # -- the index
 
     def _ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a query; none if the index can't be read, which closes the store."""
+        """None if the index can't be read, which closes the store."""
         if self._index is None:
             return []
         try:

@@ -22,6 +22,9 @@ _MOST_LINKS = 40
 # Windows opens files as text, and lets child processes inherit them, unless told otherwise.
 _PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# Left free on a disk, for the system and for chats.
+RESERVE_BYTES = 256 * 2**20
+DISK_IS_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class NotPrivateError(OSError):
@@ -59,17 +62,17 @@ def private_folder(folder: Path, given: bool = False) -> None:
 
 
 def create(path: Path) -> int:
-    """Open a new file, for this user only. Raises FileExistsError, also for a link."""
+    """Raises FileExistsError, also for a link."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | _PLAIN, 0o600)
 
 
 def open_or_create(path: Path, flags: int = os.O_WRONLY) -> int:
-    """Open an existing file or a new one. Raises OSError for a link."""
+    """Raises OSError for a link."""
     return os.open(path, flags | os.O_CREAT | NO_LINK | _PLAIN, 0o600)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write or replace a file atomically and durably. On OSError the old file stays."""
+    """Atomic and durable. On OSError the old file stays."""
     new = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
     handle = create(new)
     try:
@@ -84,7 +87,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete unfinished files of a killed process; nobody may write there meanwhile."""
+    """Delete unfinished files of a killed process; call while nobody writes there."""
     left = list(folder.glob(f"{UNFINISHED}*"))
     for path in left:
         path.unlink(missing_ok=True)
@@ -127,7 +130,7 @@ def _judge_way(folder: Path) -> None:
 
 
 def _way_to(folder: Path) -> Iterator[Path]:
-    """Yield every folder above `folder`, and every link on the way, as the system resolves it."""
+    """Every folder above `folder`, and every link on the way, as the system resolves it."""
     first, *rest = folder.parent.absolute().parts
     at, parts, links = Path(first), rest[::-1], 0
     yield at
@@ -153,7 +156,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 
 def _is_our_own_group(group: int) -> bool:
-    """True for root's group, and for a group of this user alone, which many systems create."""
+    """Root's group, or a group of this user alone, which many systems create."""
     if sys.platform == "win32" or group == 0:
         return True
     import grp

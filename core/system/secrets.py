@@ -1,7 +1,7 @@
 """Keys and tokens in the system's keyring, or in memory where there is none.
 
 A keyring may wait for the user to unlock it, and may never answer: it is asked in a thread, with a
-limit. Nothing of it is ever logged.
+limit.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ PATIENCE_S = 60.0
 
 
 class Secrets:
-    """Secrets by name. One that was read or written stays in memory until the app ends, so the
-    keyring is asked for it once."""
+    """What was read or written stays in memory until the app ends."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._asking = asyncio.Lock()
 
     async def read(self, name: str) -> str:
-        """The secret of this name; '' if there is none, or the keyring can't be opened."""
+        """'' if there is none, or the keyring can't be opened."""
         if name not in self._known and (found := await self._ask(partial(_read, name))):
             self._known.setdefault(name, found)
         return self._known.get(name, "")
 
     async def write(self, name: str, secret: str) -> bool:
-        """Keep a secret; '' deletes it. False if it will be forgotten when the app ends."""
+        """'' deletes it. False if it will be forgotten when the app ends."""
         self._known[name] = secret
         return bool(await self._ask(partial(_write, name, secret)))
 

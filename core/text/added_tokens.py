@@ -1,7 +1,7 @@
 """A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text.
 
 As the tokenizer does it: leftmost, then longest, with the whitespace that `lstrip` and `rstrip` let
-them swallow. Typed text is never split here.
+them swallow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHITE_SPACE = (
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """One entry of tokenizer.json's `added_tokens`. Only `special` ones are hidden from readers."""
+    """Only `special` ones are hidden from readers."""
 
     id: int
     spelling: str
@@ -42,7 +42,7 @@ Find = Callable[[str], list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class AddedTokens:
-    """All added tokens. `find` asks the helper: strangers' spellings can take forever to find."""
+    """`find` asks the helper: strangers' spellings can take forever to find."""
 
     tokens: tuple[AddedToken, ...]
     find: Find

@@ -1,7 +1,4 @@
-"""From pieces to a prompt: text between two control tokens is encoded as one piece.
-
-Some tokens swallow whitespace next to them; a message's start is found as a token index.
-"""
+"""From pieces to a prompt: text between two control tokens is encoded as one piece."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from core.api.errors import (
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.api.tools import MARKS
+from core.api.tools import RESULT_BEGIN, marks_of
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
@@ -47,13 +47,10 @@ from core.text.tools import call_ids
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A prompt and its parts.
-
-    `message_starts` is the first token of each message but the system's, template header included.
-    The reply begins inside an open thought (`opens_reasoning`), or after one that the template has
-    closed (`closes_reasoning`). A continued reply consists of the ids `begun` and paused after
-    `pauses` ids.
-    """
+    """`message_starts` is the first token of each message but the system's, template header
+    included. The reply begins inside an open thought (`opens_reasoning`), or after one that the
+    template has closed (`closes_reasoning`). A continued reply consists of the ids `begun` and
+    paused after `pauses` ids."""
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
@@ -76,8 +73,8 @@ class ChatText:
         check: Callable[[], None] | None = None,
         helper: Helper | None = None,
     ) -> None:
-        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what `check` raises,
-        which is called while the files are interpreted. `helper` is one of its own by default."""
+        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError. `helper` is one of its own
+        by default."""
         helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)
@@ -98,7 +95,7 @@ class ChatText:
 
     @staticmethod
     def new_helper() -> Helper:
-        """A process for each model, so one's files can't reach another's conversations."""
+        """One for each model, so one's files can't reach another's conversations."""
         return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
@@ -112,11 +109,11 @@ class ChatText:
         return ids[0] if len(ids) == 1 else found
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text inside a message, uncached; from any thread."""
+        """Uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
-        """The ids of a reply with another answer, or None; from any thread."""
+        """From any thread."""
         return edited_ids(self._kit, reply, text)
 
     def render(
@@ -124,9 +121,7 @@ class ChatText:
     ) -> RenderedPrompt:
         """The prompt for the next reply, or for the rest of a reply that ends the conversation.
 
-        `images` are those of the conversation's ImageParts, in order. Raises
-        EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError,
-        BrokenTokenizerError.
+        `images` are those of the conversation's ImageParts, in order. Raises a WaymarkError.
         """
         if conversation.raw is not None:
             return self._raw(conversation.raw, grid)
@@ -178,8 +173,7 @@ class ChatText:
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
         """The places of the messages that the template gets.
 
-        A reply without content (it failed, or was stopped at once) is left out if the template
-        allows it: the model would copy it.
+        A reply without content is left out if the template allows it: the model would copy it.
         """
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
@@ -199,9 +193,7 @@ class ChatText:
         keeps_blanks: bool = False,
         calls: bool = False,
     ) -> ReplyReader:
-        """A reader for the reply to `rendered`, with the user's stop strings.
-
-        A stop string that spells an added token means that token. With `keeps_blanks` an answer
+        """A stop string that spells an added token means that token. With `keeps_blanks` an answer
         includes the whitespace between it and a thought; with `calls` the marks around tool calls.
         """
         found = (self._kit.added.id_of(spelling) for spelling in stop)
@@ -219,8 +211,8 @@ class ChatText:
 
     @cached_property
     def call_marks(self) -> dict[int, str]:
-        """The spellings of the marks around tool calls that are tokens."""
-        marks = MARKS[self.tools] if self.tools is not None else ()
+        """The spellings of the marks of tool calls that are tokens."""
+        marks = marks_of(self.tools) if self.tools is not None else ()
         found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
         return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
 
@@ -312,7 +304,8 @@ class ChatText:
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
-    found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
+    waits = kit.added.id_of(RESULT_BEGIN) if traits.tools == "gemma4" else None
+    found = {token_id for token_id in (named, traits.closing_id, waits) if token_id is not None}
     return files.eos_ids | found
 
 

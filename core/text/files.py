@@ -1,4 +1,4 @@
-"""The text files of a model folder, as published, with their older names, or of a GGUF file."""
+"""The text files of a model folder, also with their older names, or of a GGUF file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_o
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The contents of those files, for the model at `path`.
-
-    tokenizer.json isn't kept: `read_tokenizer` gets it from its `source` again.
-    """
+    """tokenizer.json isn't kept: `read_tokenizer` gets it from its `source` again."""
 
     path: Path
     source: Callable[[], bytes]
@@ -95,7 +92,7 @@ def read_text_files(folder: Path) -> TextFiles:
 
 
 def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
-    """The same of the GGUF file at `path`. Raises the errors of `read_text`."""
+    """Raises the errors of `read_text`."""
     text = read_text(model.metadata)
     tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
     made = [text.tokenizer]
@@ -177,11 +174,10 @@ def _as_ids(value: object) -> list[int]:
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """The model's sampling settings, from generation_config.json; seed and max_tokens are None.
+    """From generation_config.json; seed and max_tokens are None.
 
     Missing values are those of transformers' GenerationConfig: no sampling (temperature 0) without
-    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. `max_new_tokens` is ignored.
-    Raises BrokenConfigError for values out of range.
+    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises BrokenConfigError.
     """
 
     def value(name: str, default: float) -> float:

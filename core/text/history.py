@@ -1,7 +1,7 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
 Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
-template's own text is split at added tokens, so nothing typed becomes a control token.
+template's own text is split at added tokens.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from core.api.tools import ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.kit import TextKit
 from core.text.masking import (
+    AROUND_REPLY,
     ContentStyle,
     Masks,
     Slot,
@@ -41,7 +42,7 @@ from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Traits of a template, found by probing. `tools` is how it writes tool calls, if it does.
+    """Traits of a template, found by probing.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
     history has before one.
@@ -69,7 +70,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the prompt; `message` is whose content it is, None for the template's own."""
+    """`message` is whose content it is, None for the template's own."""
 
     content: str | AddedToken | Sampled | Picture
     message: int | None = None
@@ -118,8 +119,7 @@ def masked_items(
 def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
     """Replace the slots of sampled replies by their ids.
 
-    `reply_space` is whitespace that only history has before a reply; it is dropped, as the ids were
-    sampled without it.
+    `reply_space` is dropped, as the ids were sampled without it.
     """
     by_message: dict[int, dict[str, int]] = {}
     for index, item in enumerate(items):
@@ -132,8 +132,10 @@ def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
 def _splice(
     items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
-    """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
+    """Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
+    if answer is not None:
+        _drop_call(items, answer)
     reply = _reply_at(items, thought if thought is not None else answer)
     whole = Piece(Sampled(reply.ids, reply.pauses), message)
     control = kit.thinking
@@ -158,6 +160,13 @@ def _splice(
         glue = items[answer - 1]
         if not reply.thinks and reply_space and isinstance(glue, str):
             items[answer - 1] = glue.removesuffix(reply_space)
+
+
+def _drop_call(items: list[Item], answer: int) -> None:
+    before, after = items[answer - 1], items[answer + 1]
+    begin, end = AROUND_REPLY
+    if isinstance(before, str) and isinstance(after, str) and before.endswith(begin):
+        items[answer - 1], items[answer + 1] = before.removesuffix(begin), after.removeprefix(end)
 
 
 def _reply_at(items: list[Item], place: int | None) -> SampledReply:
@@ -249,7 +258,7 @@ def plain_messages(
 
 
 def joined_texts(message: Message) -> Message:
-    """The message with neighbouring texts as one: two halves could spell what neither does."""
+    """Two neighbouring texts could spell what neither does."""
     if not isinstance(message, UserMessage):
         return message
     content: list[ContentPart] = []

@@ -1,5 +1,5 @@
-"""The parts of a loaded model that concern text: its template, which the helper renders,
-the frame that it needs around pictures, and its tokenizer."""
+"""The parts of a loaded model that concern text: its template, which the helper renders, the frame
+that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ChatTemplate:
         created: float,
         tools: list[Any] | None = None,
     ) -> str:
-        """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
+        """`created` is in seconds, UTC. Raises TemplateError."""
         variables: dict[str, Any] = {
             **self._special_tokens,
             "messages": messages,
@@ -93,9 +93,8 @@ def _as_error(reason: str) -> TemplateError:
 class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
-    Most templates write the placeholder themselves. Gemma 3's writes the token that begins an
-    image; Gemma 4's, LFM2-VL's and MiniCPM-V's the placeholder without the tokens around it.
-    _NUMBER is the picture's number in the prompt.
+    Gemma 3's writes the token that begins an image; Gemma 4's, LFM2-VL's and MiniCPM-V's the
+    placeholder without the tokens around it. _NUMBER is the picture's number in the prompt.
     """
 
     begin: str
@@ -127,7 +126,7 @@ class PictureFrame:
         return cls(placeholder.spelling, placeholder.spelling.join(_LFM2_AROUND))
 
     def around_pictures(self, rendered: str) -> str:
-        """Frame the pictures of a rendered conversation. Raises TemplateTooLargeError."""
+        """Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
         first, *others = rendered.split(self.begin)
@@ -165,7 +164,7 @@ class TextKit:
 
     @cached_property
     def marks(self) -> Marks:
-        """Marks for this template: two characters that it can't write by itself."""
+        """Two characters that the template can't write by itself."""
         return self.marks_absent_from(())
 
     def marks_absent_from(self, texts: Iterable[str]) -> Marks:

@@ -1,8 +1,7 @@
 """A conversation as a template gets it: a mark of private-use characters in place of every text.
 
-Templates are arbitrary code, so texts never pass through them: what a template does with a mark
-(keep, drop, repeat) shows what it does with a text. Whitespace around a text is passed on, to be
-trimmed as usual.
+Templates are arbitrary code: what one does with a mark (keep, drop, repeat) shows what it does with
+a text. Whitespace around a text is passed on, to be trimmed as usual.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ from core.api.chat import (
 from core.api.errors import TemplateError
 from core.api.tools import MARKS
 from core.text.reply_parts import SampledReply
+
+# What Gemma 4's template writes around a sampled reply in place of a call.
+AROUND_REPLY = (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}")
 
 SlotKind = Literal["text", "thought", "answer", "tool"]
 TemplateMessage = dict[str, Any]
@@ -101,11 +103,13 @@ def _private_codes() -> Iterable[int]:
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
-    calls stand in a reply's text."""
+    calls stand in a reply's text. `results_in_calls`: it shows results next to the calls of the
+    message before them, so a sampled reply with calls is shown as one."""
 
     always_lists: bool = False
     takes_lists: bool = True
     calls_in_text: bool = False
+    results_in_calls: bool = False
 
 
 TextWriter = Callable[[int | None, str, SlotKind], str]
@@ -145,8 +149,14 @@ def mask(
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
         if reply is None:
             masked.append(template_message(index, message, style, masks.text))
+            continue
+        thought, answer = masks.reply(index, reply)
+        if style.results_in_calls and getattr(message, "calls", ()):
+            function = {"name": answer, "arguments": ""}
+            calls = {"tool_calls": [{"type": "function", "id": "", "function": function}]}
+            masked.append(_assistant(thought, "", style) | calls)
         else:
-            masked.append(_assistant(*masks.reply(index, reply), style))
+            masked.append(_assistant(thought, answer, style))
     return masked
 
 

@@ -1,8 +1,4 @@
-"""Traits of a chat template, found by rendering small conversations when a model is loaded.
-
-`splicing_obstacle` renders conversations with spliced ids and plainly, as in training: where the
-ids differ, or a text is lost, replies can't be reused token for token.
-"""
+"""Traits of a chat template, found by rendering small conversations when a model is loaded."""
 
 from __future__ import annotations
 
@@ -47,7 +43,11 @@ def probe_traits(kit: TextKit) -> Traits:
     style = ContentStyle(always_lists=_wants_lists(kit))
     style = replace(style, takes_lists=_takes_lists(kit, style))
     tools = syntax_of(kit, style)
-    style = replace(style, calls_in_text=tools == "lfm2" and not writes_calls(kit, style))
+    style = replace(
+        style,
+        calls_in_text=tools == "lfm2" and not writes_calls(kit, style),
+        results_in_calls=tools == "gemma4",
+    )
     return Traits(
         style=style,
         takes_images=_takes_images(kit, style),
@@ -134,7 +134,10 @@ def _has_thinking_switch(kit: TextKit, style: ContentStyle) -> bool:
 
 
 def splicing_obstacle(kit: TextKit, traits: Traits) -> str:
-    """Why replies can't be reused token for token, as half a sentence; empty where they can."""
+    """Why replies can't be reused token for token, as half a sentence; "" where they can.
+
+    Conversations are rendered with spliced ids and plainly, as in training.
+    """
     switches: tuple[bool | None, ...] = (None,)
     if traits.has_thinking_switch:
         switches = (None, True, False)
@@ -189,7 +192,7 @@ def _plain_ids(
 def _spliced_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
 ) -> list[int] | None:
-    """The same conversation with spliced replies, each picture as one placeholder id."""
+    """With spliced replies, each picture as one placeholder id."""
     try:
         pieces = spliced_pieces(kit, traits, conversation, thinking)
     except TemplateError:

@@ -46,8 +46,8 @@ class ThinkingTokens:
 class SampledReply:
     """A reply as ids: all, and those of its thought and its answer.
 
-    `thought` is None without one; it lacks the opening and the closing id. `answer` is the whole
-    reply without a thought, else the ids after the closing one, trimmed.
+    `thought` lacks the opening and the closing id. `answer` is the whole reply without a thought,
+    else the ids after the closing one, trimmed.
     """
 
     ids: tuple[int, ...]
@@ -122,8 +122,8 @@ class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
     The texts lack the whitespace around a thought and before the answer, unless it `keeps_blanks`;
-    the ids keep it. Special ids show no text but are stored. Stops in `begun`, the ids of a
-    continued reply, don't count. `marks` are ids that show a text in the answer.
+    the ids keep it. Stops in `begun`, the ids of a continued reply, don't count. `marks` are ids
+    that show a text in the answer.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ReplyReader:
         return self._current.holds_back
 
     def reply_ids(self) -> list[int]:
-        """The ids to store: all but the one that ended the turn, or those before a stop string."""
+        """All but the id that ended the turn, or those before a stop string."""
         return self._ids[: self._num_kept]
 
     def push(self, token_id: int) -> Delta:
@@ -214,7 +214,7 @@ class ReplyReader:
 
 
 class _Channel:
-    """A channel's way from ids to text: decode, trim the start, look for stops, trim the end.
+    """From ids to text: decode, trim the start, look for stops, trim the end.
 
     A text that begins with `drops` is shown without it.
     """
@@ -272,7 +272,7 @@ class _Channel:
         return self._show(self.stops.push(text))
 
     def _without_label(self, text: str) -> str:
-        """The next text; while it may still be the label it is held back."""
+        """While the text may still be the label it is held back."""
         if not self._drops:
             return text
         text = self._begun + text

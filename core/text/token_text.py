@@ -1,7 +1,7 @@
 """Token ids as text: decoded one at a time, and spelled out for grammars.
 
-Byte-level tokenizers (Qwen, Llama 3) are decoded through bytes, which is exact for any ids, others
-by decoding a short window of ids.
+Byte-level tokenizers are decoded through bytes, which is exact for any ids, others by decoding a
+short window of ids.
 """
 
 from __future__ import annotations
@@ -74,11 +74,8 @@ class TokenText:
 
 
 class ByteDetokenizer:
-    """Incremental decoder for byte-level tokenizers.
-
-    A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
-    character not shown yet.
-    """
+    """A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
+    character not shown yet."""
 
     def __init__(self, tokens: TokenText) -> None:
         self._tokens = tokens

@@ -53,7 +53,7 @@ Numbers = tuple["array[int]", ...]
 
 
 class TextCache:
-    """LRU cache of arrays by kind of question and digest of a text, `most_bytes` in all."""
+    """LRU by kind of question and digest of a text, `most_bytes` in all."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -110,17 +110,11 @@ class TokenTable:
 
 
 class Tokenizer:
-    """One tokenizer.json, with the facts that the helper found in it. All methods raise
-    BrokenTokenizerError.
-
-    `byte_level` and `word_spaces` tell how its tokens spell text, if either is known.
-    """
+    """All methods raise BrokenTokenizerError. `byte_level` and `word_spaces` tell how its tokens
+    spell text, if either is known."""
 
     def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:
-        """Build it in the helper of the bytes that `read` returns, and again after a helper's end.
-
-        Raises what `read` raises, too.
-        """
+        """Built of the bytes that `read` returns, and again after a helper's end."""
         self._read = read
         self._helper = helper
         self._built_in = -1
@@ -129,7 +123,7 @@ class Tokenizer:
         self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
-        """Encode text without control tokens. `at_start`: the prompt begins with it."""
+        """Without control tokens. `at_start`: the prompt begins with the text."""
 
         def ask() -> Numbers:
             encoded = self.encode_uncached(text, at_start)
@@ -146,8 +140,8 @@ class Tokenizer:
         return self.encode(text, at_start=False).ids.tolist() if text else []
 
     def encode_published(self, text: str, special: bool = False) -> list[int]:
-        """Encode text with the added tokens that it spells; with `special` also those that the
-        tokenizer puts around every text."""
+        """With the added tokens that the text spells; with `special` also those that the tokenizer
+        puts around every text."""
         fields = {"special": special}
         return array("I", self._ask("tokenizer.encode_published", fields, text)).tolist()
 

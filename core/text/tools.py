@@ -12,7 +12,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.api.tools import MARKS, RESULT_END, ToolSyntax
+from core.api.tools import MARKS, RESULT_ENDS, ToolSyntax
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, definitions, template_message
 
@@ -40,6 +40,8 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
     history = _rendered(kit, style, Conversation(messages=(_USER, _CALL, result), tools=(_TOOL,)))
     if f"<function={_NAME}>" in history:
         return "xml"
+    if f"{MARKS['gemma4'][0]}call:{_NAME}" in history:
+        return "gemma4"
     if MARKS["lfm2"][0] in kit.template.source or kit.added.id_of(MARKS["lfm2"][0]) is not None:
         return "lfm2"
     if MARKS["hermes"][0] in history or MARKS["hermes"][0] in asked:
@@ -56,7 +58,7 @@ def call_ids(kit: TextKit, syntax: ToolSyntax | None) -> frozenset[int]:
     """The ids after which a prompt is split: a call begins, or a result ends."""
     if syntax is None:
         return frozenset()
-    found = (kit.added.id_of(spelling) for spelling in (MARKS[syntax][0], RESULT_END))
+    found = (kit.added.id_of(spelling) for spelling in (MARKS[syntax][0], *RESULT_ENDS))
     return frozenset(token_id for token_id in found if token_id is not None)
 
 

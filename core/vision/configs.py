@@ -1,4 +1,4 @@
-"""The settings of picture processors, as model folders publish them, and the tokens between tiles.
+"""The settings of picture processors, as model folders publish them.
 
 Each config's repr is part of saved contexts' fingerprints: keep names, fields and their order.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PIL import Image as Pillow
 
@@ -25,12 +25,34 @@ MAX_TOKENS = 65_536  # published: 16,384
 MAX_TILES = 64  # published: 10
 MAX_TILE_SIZE = 2**13
 
+_PIXELS = ("mean", "std", "rescale_factor", "resample", "do_rescale", "do_normalize")
+
 TokenId = Callable[[str], int | None]
 """The id of an added token by its spelling."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PixelConfig:
+    """The settings that all processors read, by which bytes become numbers."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale_factor: float
+    resample: Pillow.Resampling
+    do_rescale: bool
+    do_normalize: bool
+
+    def __repr__(self) -> str:
+        """A kind's own fields come first, then these, then those with a default."""
+        names = [field.name for field in fields(self) if field.name not in _PIXELS]
+        late = [field.name for field in fields(self) if field.default is not MISSING]
+        shown = (*(name for name in names if name not in late), *_PIXELS, *late)
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProcessorConfig(PixelConfig):
     """Qwen2-VL style. `min_pixels` and `max_pixels` bound width x height after resizing."""
 
     min_pixels: int
@@ -38,12 +60,6 @@ class ProcessorConfig:
     patch_size: int
     temporal_patch_size: int
     merge_size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -51,30 +67,24 @@ class ProcessorConfig:
         return self.patch_size * self.merge_size
 
     def with_max_tokens(self, limit: int | None) -> ProcessorConfig:
-        """The same with at most `limit` tokens a picture; None or 0 means the processor's limit."""
+        """None or 0 means the processor's limit."""
         if not limit:
             return self
         most = min(self.max_pixels, limit * self.token_size**2)
         return replace(self, max_pixels=most, min_pixels=min(self.min_pixels, most))
 
 
-@dataclass(frozen=True, slots=True)
-class SquareConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SquareConfig(PixelConfig):
     """Gemma 3: the square of `size` pixels becomes `tokens_per_side` squared tokens."""
 
     size: int
     patch_size: int
     tokens_per_side: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TileConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TileConfig(PixelConfig):
     """LFM2-VL: sizes in pixels; a token is a square of `token_size`.
 
     Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
@@ -91,23 +101,16 @@ class TileConfig:
     max_tiles: int
     tile_marks: tuple[tuple[int, ...], ...]
     whole_mark: int | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
     keeps_most: bool = False
     """Narrow pictures respect `max_tokens` too, which the reference doesn't enforce."""
 
     @property
     def tokens_of_tile(self) -> int:
-        """Tokens of a tile, its mark included."""
         return (self.tile_size // self.token_size) ** 2 + 1
 
     @property
     def tokens_of_whole(self) -> int:
-        """Tokens at most of the whole picture after its tiles, its mark included."""
+        """At most, with its mark."""
         return self.max_tokens + 1 if self.whole_mark is not None else 0
 
     @property
@@ -116,8 +119,7 @@ class TileConfig:
         return max(self.max_tokens, of_tiles if self.max_tiles else 0)
 
     def with_max_tokens(self, limit: int | None) -> TileConfig:
-        """The same with at most `limit` tokens a picture: fewer tiles, or none if fewer than four,
-        which can't form a square, would be left."""
+        """Fewer tiles, or none if fewer than four, which can't form a square, would be left."""
         if not limit:
             return self
         tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)
@@ -132,8 +134,8 @@ class TileConfig:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PooledConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PooledConfig(PixelConfig):
     """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
 
     The unified model has no smaller patches than the squares: its `pooling` is 1.
@@ -142,12 +144,6 @@ class PooledConfig:
     patch_size: int
     pooling: int
     max_tokens: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -157,29 +153,12 @@ class PooledConfig:
         return replace(self, max_tokens=min(limit, self.max_tokens)) if limit else self
 
 
-class Config(Protocol):
-    """The settings that all processors read."""
-
-    @property
-    def patch_size(self) -> int: ...
-    @property
-    def mean(self) -> tuple[float, ...]: ...
-    @property
-    def std(self) -> tuple[float, ...]: ...
-    @property
-    def rescale_factor(self) -> float: ...
-    @property
-    def do_rescale(self) -> bool: ...
-    @property
-    def do_normalize(self) -> bool: ...
-
-
 # ------------------------------------------------------------------ reading
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedSettings:
-    """The settings of a model's image processor; null is a missing key."""
+    """null is a missing key."""
 
     folder: str
     values: Mapping[str, Any]
@@ -219,7 +198,7 @@ Source = Path | PublishedSettings
 
 
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
-    """Read `source`; the vision part of `model`, its config.json, must agree on the patches.
+    """`model`, its config.json, must agree on the patches.
 
     This and the next three raise MissingFileError and BrokenConfigError.
     """
@@ -269,11 +248,12 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
                 "supported."
             )
         pixels = settings.pixels(HALF, HALF, Pillow.Resampling.BILINEAR)
-        return SquareConfig(size, patch, math.isqrt(tokens), **pixels)
+        side = math.isqrt(tokens)
+        return SquareConfig(size=size, patch_size=patch, tokens_per_side=side, **pixels)
 
 
 def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the tiles' tokens."""
+    """The tokenizer must have the tiles' tokens."""
     with published(source) as settings:
         patch = int(settings.get("encoder_patch_size", 16))
         factor = int(settings.get("downsample_factor", 2))
@@ -311,7 +291,7 @@ def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId
 
 
 def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
-    """Read `source`; `model` must agree on the patches and have positions for them."""
+    """`model` must have positions for the tokens."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 16))
         pooling = int(settings.get("pooling_kernel_size", 3))
@@ -332,7 +312,7 @@ def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig
             )
         zeros, ones = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
         pixels = settings.pixels(zeros, ones, Pillow.Resampling.BICUBIC)
-        return PooledConfig(patch, pooling, most, **pixels)
+        return PooledConfig(patch_size=patch, pooling=pooling, max_tokens=most, **pixels)
 
 
 @contextmanager
@@ -364,7 +344,7 @@ def _read(folder: Path) -> Mapping[str, Any]:
 
 
 def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
-    """The ids before tiles, by row and column, of all grids with at most so many tiles."""
+    """By row and column, of all grids with at most so many tiles."""
     return tuple(
         tuple(
             mark_of(f"<|img_row_{row}_col_{column}|>", token_id)

@@ -26,11 +26,9 @@ TIME_LIMIT_S = 15.0
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
-    """The bytes of a picture's file, which must have the SHA-256 `digest` (hex).
+    """The bytes of a file, which must have the SHA-256 `digest` (hex).
 
-    Errors call the picture `name`, by default the file's name.
-
-    Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
+    Errors call the picture `name`, by default the file's name. Raises ImageError.
     """
     name = name or path.name
     try:
@@ -60,10 +58,7 @@ class PictureDecoder:
     def open(
         self, data: bytes, name: str, check: Callable[[], None] | None = None
     ) -> Iterator[DecodedPicture]:
-        """Decode a file's bytes; errors call it `name`. `check` is called meanwhile and may raise.
-
-        Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
-        """
+        """Errors call the picture `name`. Raises ImageError."""
         with self._lock:
             picture = DecodedPicture(self._helper, name, check)
             picture.open(data)
@@ -74,7 +69,7 @@ class PictureDecoder:
 
 
 class DecodedPicture:
-    """A picture in the helper's memory, until another one is opened."""
+    """In the helper's memory, until another one is opened."""
 
     def __init__(self, helper: Helper, name: str, check: Callable[[], None] | None) -> None:
         self._helper = helper
@@ -101,11 +96,11 @@ class DecodedPicture:
         return data
 
     def thumbnail(self, longest: int) -> bytes:
-        """A PNG whose longest edge has at most `longest` pixels; small pictures keep their size."""
+        """A PNG; small pictures keep their size."""
         return self._ask("picture.thumbnail", {"longest": longest})[1]
 
     def fit(self, width: int, height: int) -> tuple[tuple[int, int], bytes]:
-        """The picture's size within `width` x `height`, never enlarged, and its RGBA bytes."""
+        """The size within `width` x `height`, never enlarged, and RGBA bytes."""
         fields, data = self._ask("picture.fit", {"width": width, "height": height})
         fitted = (int(fields["size"][0]), int(fields["size"][1]))
         if len(data) != 4 * fitted[0] * fitted[1]:

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.api.prompt import Image
 from core.vision.configs import (
     PooledConfig,
     ProcessorConfig,
@@ -29,11 +28,9 @@ from core.vision.configs import (
     read_square_config,
     read_tile_config,
 )
-from core.vision.decode import DecodedPicture
 from core.vision.processor import (
     Grid,
     PictureProcessor,
-    ProcessedImage,
     ResizePlan,
     check_size,
     pixels_of,
@@ -49,11 +46,8 @@ def open_processor(
     max_tokens: int | None,
     token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
-    """The processor of a model with vision; `config` is config.json, vision defaults included.
-
-    `max_tokens` lowers the tokens of an image where possible; `token_id` looks up added tokens.
-    Raises MissingFileError, BrokenConfigError.
-    """
+    """`config` is config.json, vision defaults included; `max_tokens` lowers the tokens of an image
+    where possible. Raises MissingFileError, BrokenConfigError."""
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
     if config.get("model_type") in {"gemma4", "gemma4_unified"}:
@@ -88,23 +82,17 @@ class ImageProcessor(PictureProcessor):
         config, unit = self.config, self.config.token_size
         limits = config.min_pixels, config.max_pixels
         new_height, new_width = smart_size(height, width, unit, limits)
-        return ResizePlan(new_width, new_height, new_height // unit, new_width // unit)
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        plan, merge = self.measure(*picture.size), self.config.merge_size
-        data = picture.resized(plan.width, plan.height, self.config.resample)
-        size = plan.width.to_bytes(8, "little") + plan.height.to_bytes(8, "little")
-        return ProcessedImage(
-            data=data,
-            grids=(Grid(plan.rows * merge, plan.columns * merge),),
-            image=Image(
-                key=self._key(size, data),
-                rows=plan.rows,
-                columns=plan.columns,
-                num_positions=plan.tokens if self._in_line else max(plan.rows, plan.columns),
-                in_line=self._in_line,
-            ),
-            to_patches=partial(self._patches, plan),
+        rows, columns = new_height // unit, new_width // unit
+        return ResizePlan(
+            new_width,
+            new_height,
+            rows,
+            columns,
+            (Grid(rows * config.merge_size, columns * config.merge_size),),
+            partial(self._patches, rows, columns),
+            ((new_width, new_height),),
+            _size_bytes(new_width, new_height),
+            self._in_line,
         )
 
     def _settings_of_key(self) -> str:
@@ -121,16 +109,16 @@ class ImageProcessor(PictureProcessor):
         )
         return repr(shown)
 
-    def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
-        """RGB bytes [height, width, 3] to patches [patches, 3 x time x patch x patch]."""
+    def _patches(self, rows: int, columns: int, data: bytes) -> Tensor:
+        """[height, width, 3] to [patches, 3 x time x patch x patch]."""
         config = self.config
         patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
         floats = self._floats(pixels_of(data), 0)
-        pixels = floats.view(3, plan.rows, merge, patch, plan.columns, merge, patch)
+        pixels = floats.view(3, rows, merge, patch, columns, merge, patch)
         # To (token row, token column, row in token, column in token, channel, y, x).
         ordered = pixels.permute(1, 4, 2, 5, 0, 3, 6).unsqueeze(5)
         repeated = ordered.expand(-1, -1, -1, -1, -1, time, -1, -1)
-        return repeated.reshape(plan.tokens * merge * merge, 3 * time * patch * patch)
+        return repeated.reshape(-1, 3 * time * patch * patch)
 
 
 class SquareImageProcessor(PictureProcessor):
@@ -145,27 +133,12 @@ class SquareImageProcessor(PictureProcessor):
     def measure(self, width: int, height: int) -> ResizePlan:
         check_size(width, height, math.inf)
         size, tokens = self.config.size, self.config.tokens_per_side
-        return ResizePlan(size, size, tokens, tokens)
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        plan = self.measure(*picture.size)
-        data = picture.resized(plan.width, plan.height, self.config.resample)
-        side = plan.width // self.config.patch_size
-        return ProcessedImage(
-            data=data,
-            grids=(Grid(side, side),),
-            image=Image(
-                key=self._key(b"", data),
-                rows=plan.rows,
-                columns=plan.columns,
-                num_positions=plan.tokens,
-                in_line=True,
-            ),
-            to_patches=self._patches,
-        )
+        side = size // self.config.patch_size
+        grids = (Grid(side, side),)
+        return ResizePlan(size, size, tokens, tokens, grids, self._patches, ((size, size),), b"")
 
     def _patches(self, data: bytes) -> Tensor:
-        """RGB bytes [size, size, 3] to patches [side * side, 3 x patch x patch], row by row."""
+        """[size, size, 3] to [side * side, 3 x patch x patch], row by row."""
         size, patch = self.config.size, self.config.patch_size
         side = size // patch
         # A tower that is no multiple of its patches leaves out the last rows and columns.
@@ -196,32 +169,24 @@ class PooledImageProcessor(PictureProcessor):
             rows, columns = 1, min(width // height, config.max_tokens)
         elif columns == 0:
             rows, columns = min(height // width, config.max_tokens), 1
-        return ResizePlan(columns * unit, rows * unit, rows, columns)
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        plan, pooling = self.measure(*picture.size), self.config.pooling
-        data = picture.resized(plan.width, plan.height, self.config.resample)
-        size = plan.width.to_bytes(8, "little") + plan.height.to_bytes(8, "little")
-        return ProcessedImage(
-            data=data,
-            grids=(Grid(plan.rows * pooling, plan.columns * pooling),),
-            image=Image(
-                key=self._key(size, data),
-                rows=plan.rows,
-                columns=plan.columns,
-                num_positions=plan.tokens,
-                in_line=True,
-            ),
-            to_patches=partial(self._patches, plan),
+        size = columns * unit, rows * unit
+        return ResizePlan(
+            *size,
+            rows,
+            columns,
+            (Grid(rows * config.pooling, columns * config.pooling),),
+            partial(self._patches, *size),
+            (size,),
+            _size_bytes(*size),
         )
 
     def _settings_of_key(self) -> str:
         """The limit of tokens only affects the size."""
         return repr(replace(self.config, max_tokens=0))
 
-    def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
-        """RGB bytes [height, width, 3] to patches [patches, patch x patch x 3], row by row."""
-        return self._patches_of(pixels_of(data).view(1, plan.height, plan.width, 3))
+    def _patches(self, width: int, height: int, data: bytes) -> Tensor:
+        """[height, width, 3] to [patches, patch x patch x 3], row by row."""
+        return self._patches_of(pixels_of(data).view(1, height, width, 3), self.config.patch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +201,7 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile that say which it is. It is encoded, cached and reused as one."""
+    ids before each tile. It is encoded, cached and reused as one."""
 
     config: TileConfig
 
@@ -246,34 +211,22 @@ class TileImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         layout, unit = self._layout(width, height), self.config.token_size
-        if not layout.rows:
-            rows, columns = layout.height // unit, layout.width // unit
-            return ResizePlan(layout.width, layout.height, rows, columns)
-        tile = self.config.tile_size
-        tokens = sum(
-            grid.num_patches // (unit // self.config.patch_size) ** 2 + len(grid.before)
-            for grid in self._grids(layout)
+        grids, tile = tuple(self._grids(layout)), self.config.tile_size
+        size, rows, columns = (
+            (layout.width, layout.height),
+            layout.height // unit,
+            layout.width // unit,
         )
-        return ResizePlan(tile * layout.columns, tile * layout.rows, 1, tokens)
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        layout, plan = self._layout(*picture.size), self.measure(*picture.size)
-        resample = self.config.resample
-        data = picture.resized(plan.width, plan.height, resample)
-        if layout.rows and self.config.whole_mark is not None:
-            data += picture.resized(layout.width, layout.height, resample)
-        return ProcessedImage(
-            data=data,
-            grids=tuple(self._grids(layout)),
-            image=Image(
-                key=self._key(repr(layout).encode(), data),
-                rows=plan.rows,
-                columns=plan.columns,
-                num_positions=plan.tokens,
-                in_line=True,
-            ),
-            to_patches=partial(self._patches, layout),
-        )
+        sizes = [size]
+        if layout.rows:
+            size, rows = (tile * layout.columns, tile * layout.rows), 1
+            columns = sum(
+                grid.num_patches // (unit // self.config.patch_size) ** 2 + len(grid.before)
+                for grid in grids
+            )
+            sizes = [size, *(sizes if self.config.whole_mark is not None else ())]
+        to_patches, key = partial(self._patches, layout), repr(layout).encode()
+        return ResizePlan(*size, rows, columns, grids, to_patches, tuple(sizes), key)
 
     def _layout(self, width: int, height: int) -> Layout:
         check_size(width, height)
@@ -299,23 +252,31 @@ class TileImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
+        """The tiles and the whole to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         if not layout.rows:
-            return self._patches_of(rgb.view(1, layout.height, layout.width, 3))
+            return self._patches_of(
+                rgb.view(1, layout.height, layout.width, 3), self.config.patch_size
+            )
         tile = self.config.tile_size
         count = layout.rows * layout.columns
         tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
-        found = self._patches_of(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
+        found = self._patches_of(
+            tiles.transpose(1, 2).reshape(count, tile, tile, 3), self.config.patch_size
+        )
         if self.config.whole_mark is None:
             return found
         whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
-        return torch.cat((found, self._patches_of(whole)))
+        return torch.cat((found, self._patches_of(whole, self.config.patch_size)))
+
+
+def _size_bytes(width: int, height: int) -> bytes:
+    return width.to_bytes(8, "little") + height.to_bytes(8, "little")
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
-    than a token's edge, or with `keeps_most` within it."""
+    """Like the reference, which exceeds the limit for narrow pictures, or with `keeps_most` within
+    it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)

@@ -13,24 +13,10 @@ from torch import Tensor
 
 from core.api.errors import ImageAspectError, ImageEmptyError
 from core.api.prompt import Image
-from core.vision.configs import Config
+from core.vision.configs import PixelConfig
 from core.vision.decode import DecodedPicture
 
 MAX_ASPECT = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ResizePlan:
-    """Size of a processed picture: `width` x `height` pixels, `rows` x `columns` tokens."""
-
-    width: int
-    height: int
-    rows: int
-    columns: int
-
-    @property
-    def tokens(self) -> int:
-        return self.rows * self.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +34,32 @@ class Grid:
         return self.rows * self.columns
 
 
+@dataclass(frozen=True, slots=True)
+class ResizePlan:
+    """`width` x `height` pixels become `rows` x `columns` tokens.
+
+    `sizes` are those of the pictures to resize to, one after the other, `key` is all that the
+    patches depend on besides the resulting bytes and the settings.
+    """
+
+    width: int
+    height: int
+    rows: int
+    columns: int
+    grids: tuple[Grid, ...]
+    to_patches: Callable[[bytes], Tensor]
+    sizes: tuple[tuple[int, int], ...]
+    key: bytes
+    in_line: bool = True
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.columns
+
+
 @dataclass(frozen=True)
 class ProcessedImage:
-    """A picture at a model's size: `data` are its RGB bytes, an eighth of the size of its patches.
+    """`data` are RGB bytes at a model's size, an eighth of the size of the patches.
 
     The patches are those of its `grids`, most often one, in the tower's order.
     """
@@ -62,16 +71,16 @@ class ProcessedImage:
 
     @property
     def pixels(self) -> Tensor:
-        """The tower's input, computed on each access: float32 [patches, numbers of a patch]."""
+        """Computed on each access: float32 [patches, numbers of a patch]."""
         return self.to_patches(self.data)
 
 
 class PictureProcessor(ABC):
-    """Base of the processors; the repr of `config` has all that the patches depend on."""
+    """The repr of `config` has all that the patches depend on."""
 
-    config: Config
+    config: PixelConfig
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: PixelConfig) -> None:
         self.config = config
         self._levels = _levels(config)
         shown = self._settings_of_key().encode()
@@ -84,11 +93,20 @@ class PictureProcessor(ABC):
 
     @abstractmethod
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Size and tokens of a picture of `width` x `height` pixels. Raises ImageError."""
+        """Of a picture of `width` x `height` pixels. Raises ImageError."""
 
-    @abstractmethod
     def process(self, picture: DecodedPicture) -> ProcessedImage:
         """Resize a picture and compute its key. Raises ImageError."""
+        plan = self.measure(*picture.size)
+        data = b"".join(picture.resized(*size, self.config.resample) for size in plan.sizes)
+        image = Image(
+            key=self._key(plan.key, data),
+            rows=plan.rows,
+            columns=plan.columns,
+            num_positions=plan.tokens if plan.in_line else max(plan.rows, plan.columns),
+            in_line=plan.in_line,
+        )
+        return ProcessedImage(data, plan.grids, image, plan.to_patches)
 
     def _settings_of_key(self) -> str:
         return repr(self.config)
@@ -100,10 +118,9 @@ class PictureProcessor(ABC):
         digest.update(data)
         return digest.digest()
 
-    def _patches_of(self, rgb: Tensor) -> Tensor:
+    def _patches_of(self, rgb: Tensor, patch: int) -> Tensor:
         """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
         picture, row by row."""
-        patch = self.config.patch_size
         pictures, height, width = rgb.shape[:3]
         split = (pictures, height // patch, patch, width // patch, patch, 3)
         pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
@@ -120,7 +137,7 @@ def pixels_of(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3)
 
 
-def _levels(config: Config) -> Tensor:
+def _levels(config: PixelConfig) -> Tensor:
     """The float32 value of each of the 256 levels, by channel [3, 256].
 
     Rescaled in double precision, rounded to single, normalised in single: the reference's order.
@@ -151,8 +168,8 @@ def smart_size(
 ) -> tuple[int, int]:
     """Height and width as multiples of `unit`, near the original, within the limits of `pixels`.
 
-    Python's round (half to even) and the order of operations are those of Qwen's `smart_resize`.
-    A side that is rounded to less than `least` becomes `least`.
+    Python's round (half to even) and the order of operations are those of Qwen's `smart_resize`. A
+    side that is rounded to less than `least` becomes `least`.
     """
     low, high = pixels
     new_height, new_width = (max(least, round(each / unit) * unit) for each in (height, width))

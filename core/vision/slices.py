@@ -1,7 +1,6 @@
 """MiniCPM-V's pictures: a small one as a whole, a large one as a whole and then slice by slice.
 
-Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`. Ids around the
-whole and each slice tell them apart. A picture is encoded, cached and reused as one.
+Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`.
 """
 
 from __future__ import annotations
@@ -17,23 +16,21 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from core.api.errors import BrokenConfigError
-from core.api.prompt import Image
 from core.vision.configs import (
     HALF,
     MAX_TILE_SIZE,
     MAX_TILES,
     MAX_TOKENS,
+    PixelConfig,
     Source,
     TokenId,
     mark_of,
     published,
 )
-from core.vision.decode import DecodedPicture
 from core.vision.processor import (
     MAX_ASPECT,
     Grid,
     PictureProcessor,
-    ProcessedImage,
     ResizePlan,
     check_size,
     pixels_of,
@@ -44,8 +41,8 @@ MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
 AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
-@dataclass(frozen=True, slots=True)
-class SliceConfig:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SliceConfig(PixelConfig):
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
     about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
     `marks` are the ids of MARKS."""
@@ -55,12 +52,6 @@ class SliceConfig:
     most_slices: int
     limit: int
     marks: tuple[int, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale_factor: float
-    resample: Pillow.Resampling
-    do_rescale: bool
-    do_normalize: bool
 
     @property
     def token_size(self) -> int:
@@ -98,27 +89,12 @@ class SliceImageProcessor(PictureProcessor):
 
     def measure(self, width: int, height: int) -> ResizePlan:
         layout = self._layout(width, height)
-        return ResizePlan(layout.width, layout.height, 1, self._tokens(layout))
-
-    def process(self, picture: DecodedPicture) -> ProcessedImage:
-        layout = self._layout(*picture.size)
-        tokens = self._tokens(layout)
-        data = picture.resized(layout.width, layout.height, self.config.resample)
+        whole, sizes = (layout.width, layout.height), [(layout.width, layout.height)]
         if layout.rows:
-            size = layout.slices_width, layout.slices_height
-            data += picture.resized(*size, self.config.resample)
-        return ProcessedImage(
-            data=data,
-            grids=tuple(self._grids(layout)),
-            image=Image(
-                key=self._key(repr(layout).encode(), data),
-                rows=1,
-                columns=tokens,
-                num_positions=tokens,
-                in_line=True,
-            ),
-            to_patches=partial(self._patches, layout),
-        )
+            sizes.append((layout.slices_width, layout.slices_height))
+        grids, to_patches = tuple(self._grids(layout)), partial(self._patches, layout)
+        key = repr(layout).encode()
+        return ResizePlan(*whole, 1, self._tokens(layout), grids, to_patches, tuple(sizes), key)
 
     def _settings_of_key(self) -> str:
         """The number of slices and the limit only affect the layout."""
@@ -167,17 +143,25 @@ class SliceImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """RGB bytes of the whole and of the slices to patches [patches, patch x patch x 3]."""
+        """The whole and the slices to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         size = layout.height * layout.width
-        found = [self._patches_of(rgb[:size].view(1, layout.height, layout.width, 3))]
+        found = [
+            self._patches_of(
+                rgb[:size].view(1, layout.height, layout.width, 3), self.config.patch_size
+            )
+        ]
         if layout.rows:
             down, across = (
                 layout.slices_height // layout.rows,
                 layout.slices_width // layout.columns,
             )
             slices = rgb[size:].view(layout.rows, down, layout.columns, across, 3)
-            found.append(self._patches_of(slices.transpose(1, 2).reshape(-1, down, across, 3)))
+            found.append(
+                self._patches_of(
+                    slices.transpose(1, 2).reshape(-1, down, across, 3), self.config.patch_size
+                )
+            )
         return torch.cat(found)
 
 
@@ -209,8 +193,8 @@ def _grid_of(height: int, width: int, size: int, most: int) -> tuple[int, int]:
 
 
 def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> SliceConfig:
-    """Read `source`; `model` must agree on the patches, the tokenizer has the ids of MARKS and
-    AROUND_NUMBERS. Raises MissingFileError and BrokenConfigError."""
+    """The tokenizer must have the ids of MARKS and AROUND_NUMBERS. Raises MissingFileError and
+    BrokenConfigError."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 14))
         settings.agree("patch_size", patch, (model.get("vision_config") or {}).get("patch_size"))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.api.errors import BrokenWeightsError, MissingFileError
 from core.weights.table import Table
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import StoredRows
@@ -46,9 +47,9 @@ class TensorStream:
 class Container(ABC):
     """The files of one model, opened: headers are read and checked, data is not.
 
-    `path` is what the user chose, `config` the content of config.json, `tensors` every tensor;
-    names and shapes are those published in safetensors, whatever the format. Methods that read
-    raise MissingFileError, and BrokenWeightsError if a file changed since it was opened.
+    `path` is what the user chose; names and shapes of `tensors` are those published in safetensors,
+    whatever the format. Methods that read raise MissingFileError, and BrokenWeightsError if a file
+    changed since it was opened.
     """
 
     path: Path
@@ -86,9 +87,9 @@ class Container(ABC):
     ) -> str:
         """Call `take` with each tensor of `names`, once, in the order of the files, then `finish`.
 
-        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise; no
-        file stays open then. With a `digest` every byte of the files is read, and the result is
-        their SHA-256 in hex; otherwise it is empty, and only what `take` asks for is read.
+        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise. With
+        a `digest` every byte of the files is read, and the result is their SHA-256 in hex;
+        otherwise it is empty, and only what `take` asks for is read.
         """
 
     @abstractmethod
@@ -97,15 +98,20 @@ class Container(ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Facts that show later, without reading, if a file was moved, replaced or written to;
-        empty if a file is missing."""
+        """Show later, without reading, if a file was moved, replaced or written to; empty if a file
+        is missing."""
+
+
+def changed(name: str) -> BrokenWeightsError:
+    return BrokenWeightsError(f"{name} changed while it was being read.")
+
+
+def unreadable(path: Path, error: OSError) -> MissingFileError:
+    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")
 
 
 def facts_of(files: Iterable[tuple[Path, bytes]]) -> Facts:
-    """The facts of files with these header digests.
-
-    Anyone can set the time of writing; that of the last change only on Windows.
-    """
+    """Anyone can set the time of writing; that of the last change only on Windows."""
     facts: Facts = []
     for path, header_digest in files:
         try:

@@ -50,9 +50,7 @@ class ModelFolder(Container):
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
         """Check the folder without loading anything.
 
-        `check` is called for every tensor and may raise. Raises MissingFileError, GgufError,
-        BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError if a shard
-        lacks a tensor of the index.
+        `check` is called for every tensor and may raise. Raises a WaymarkError.
         """
         try:
             if not path.is_dir():
@@ -148,7 +146,7 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Weight
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The file `name` in `folder`. Raises for a path or another ending."""
+    """Raises for a path or another ending."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

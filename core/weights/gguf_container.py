@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError, MissingFileError
 from core.gguf.file import GGUFPart, GGUFTensor
 from core.gguf.models.model import GGUFModel
 from core.gguf.models.recipe import Bytes, Recipe, RowReader, block_columns
@@ -29,7 +28,9 @@ from core.weights.container import (
     StoredBlocks,
     TensorHeader,
     TensorStream,
+    changed,
     facts_of,
+    unreadable,
 )
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
@@ -107,7 +108,7 @@ class GGUFContainer(Container):
             finish()
             result = whole.wait(found, advance) if found is not None else ""
         if self.facts() != self._opened:
-            raise _changed(self.path)
+            raise changed(self.path.name)
         if digest:  # else `left` has tables that stay in the file
             advance(left)
         return result
@@ -143,7 +144,7 @@ class _Files:
             file.seek(tensor.offset + start)
             fill(file, data.data, tensor.path)
         except OSError as error:
-            raise _unreadable(tensor.path, error) from error
+            raise unreadable(tensor.path, error) from error
         self._advance(data.size)
 
     def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
@@ -155,7 +156,7 @@ class _Files:
         try:
             return _BlockTable(self._file(part.path), part, dtype)
         except OSError as error:
-            raise _unreadable(part.path, error) from error
+            raise unreadable(part.path, error) from error
 
     def _file(self, path: Path) -> FileIO:
         if path not in self._open:
@@ -224,7 +225,7 @@ class _Digest:
         return self._thread.submit(self._digest)
 
     def wait(self, found: Future[str], advance: Callable[[int], None]) -> str:
-        """Calls `advance`, which may raise, with no bytes meanwhile."""
+        """Calls `advance` with no bytes meanwhile."""
         while True:
             try:
                 return found.result(_WAIT_S)
@@ -240,7 +241,7 @@ class _Digest:
                     while (count := file.readinto(piece)) and not self._stop.is_set():
                         each.update(memoryview(piece)[:count])
             except OSError as error:
-                raise _unreadable(part.path, error) from error
+                raise unreadable(part.path, error) from error
             combined.update(each.digest())
         return combined.hexdigest()
 
@@ -251,9 +252,9 @@ def _check_header(part: GGUFPart) -> None:
         with part.path.open("rb") as file:
             header = file.read(part.header_bytes)
     except OSError as error:
-        raise _unreadable(part.path, error) from error
+        raise unreadable(part.path, error) from error
     if hashlib.sha256(header).digest() != part.header_digest:
-        raise _changed(part.path)
+        raise changed(part.path.name)
 
 
 def _stored(recipe: Recipe) -> torch.dtype | None:
@@ -265,11 +266,3 @@ def _type_name(recipe: Recipe) -> str:
     if any(part.type in _INTEGERS for part in recipe.parts):
         return recipe.parts[0].type.name
     return recipe.parts[0].type.name if _stored(recipe) is not None else "F32"
-
-
-def _changed(path: Path) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{path.name} changed while it was being read.")
-
-
-def _unreadable(path: Path, error: OSError) -> MissingFileError:
-    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")

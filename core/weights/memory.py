@@ -27,7 +27,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device = CPU) -> Tensor:
-    """An uninitialised tensor. Raises NotEnoughMemoryError."""
+    """Uninitialised. Raises NotEnoughMemoryError."""
     try:
         return room(shape, dtype, device)
     # Torch's CPU allocator has no class of its own for this; the system's is an OSError.

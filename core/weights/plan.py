@@ -56,8 +56,8 @@ class Weights:
 
     `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
     `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations,
-    `joined` the names of the tensors that are packed as one.
-    `stored` gives the folder's shape of a full name: empty in a published format, None if absent.
+    `joined` the names of the tensors that are packed as one. `stored` gives the folder's shape of a
+    full name: empty in a published format, None if absent.
     """
 
     def __init__(
@@ -88,24 +88,22 @@ class Weights:
         return inner
 
     def layers(self, kinds: Iterable[T]) -> Iterator[tuple[Weights, T]]:
-        """The scope of each layer, with its kind."""
         return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
-        """The same tensors, never quantised, for tokens, which must not affect each other as a
-        picture's rows may."""
+        """Never quantised, for tokens, which must not affect each other as a picture's rows may."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
     def batch_invariant(self) -> bool:
-        """True if a row has the same bits however many rows share a call."""
+        """A row has the same bits however many rows share a call."""
         return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """True if a step of a few rows has the same bits as that many steps of one row."""
+        """A step of a few rows has the same bits as that many steps of one row."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -164,6 +162,10 @@ class Weights:
         matrices = [group.pack() for group in groups]
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
+    def has(self, name: str) -> bool:
+        """True if the folder has the tensor; false while there is no folder."""
+        return self.stored(self._prefix + name) is not None
+
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
         """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
         those that aren't square show."""
@@ -209,10 +211,11 @@ class Weights:
         return _unstacked(found, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """The exact matrix [outputs, inputs] of a tensor that the file has in another shape."""
+        """The exact matrix of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
-        weight_format = self._formats.exact
+        formats = self._formats
+        weight_format = (self._invariant and formats.exact_invariant) or formats.exact
         return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
 
     @property
@@ -281,7 +284,7 @@ def _num_bytes(kept: QuantisedTensors) -> int:
 
 
 def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    """A matrix with its rows, which are outputs in every tensor of a format, in another order."""
+    """With rows, which are outputs in every tensor of a format, in another order."""
     parts = (_joined(list(each)) for each in zip(*slices, strict=True))
     return tuple(each[rows.to(each.device)] for each in parts)
 

@@ -1,8 +1,8 @@
 """Reader and writer of safetensors headers: for weights, quantised weights and stored contexts.
 
 A file is an 8-byte little-endian length, a JSON header with each tensor's type, shape and byte
-range, then the data (huggingface/safetensors, "Format"). The header is checked completely before
-anything is allocated.
+range, then the data (huggingface/safetensors, "Format"). The header is checked before anything is
+allocated.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 import torch
 
-from core.api.errors import BrokenWeightsError, MissingFileError, shown
+from core.api.errors import BrokenWeightsError, shown
 from core.api.json_text import parse_json
-from core.weights.container import TensorHeader
+from core.weights.container import TensorHeader, unreadable
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
@@ -58,7 +58,7 @@ class StoredTensor(TensorHeader):
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """A weights file with a checked header, whose digest tells later if it changed."""
+    """The digest of the header tells later if it changed."""
 
     path: Path
     num_bytes: int
@@ -67,7 +67,7 @@ class WeightsFile:
 
 
 class HeaderBudget:
-    """Limits the headers of a folder together: parsing takes several times their bytes."""
+    """For the headers of a folder together: parsing takes several times their bytes."""
 
     def __init__(self) -> None:
         self._bytes, self._nested = FOLDER_HEADER_BYTES, _NESTED_PER_ENTRY * FOLDER_TENSORS
@@ -87,10 +87,7 @@ def read_header(
     check: Callable[[], None] = lambda: None,
     budget: HeaderBudget | None = None,
 ) -> WeightsFile:
-    """Read and check the header of a weights file.
-
-    `check` is called for every entry and may raise. Raises MissingFileError, BrokenWeightsError.
-    """
+    """`check` is called for every entry. Raises MissingFileError, BrokenWeightsError."""
     try:
         with path.open("rb") as file:
             num_bytes = os.fstat(file.fileno()).st_size
@@ -98,7 +95,7 @@ def read_header(
         (budget or HeaderBudget()).take(raw, path)
         _, tensors = parse_header(raw, num_bytes, check)
     except OSError as error:
-        raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
+        raise unreadable(path, error) from error
     except HeaderError as error:
         fault = f"{path.name} is damaged or not a safetensors file: {error}."
         raise BrokenWeightsError(fault) from error

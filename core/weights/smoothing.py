@@ -3,8 +3,7 @@
 A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, it also
 multiplies the error of its small weights. So the norm gives up a power of two of such a channel and
 the matrices' columns take it, exactly. (The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438,
-and Wei et al. 2022, arXiv:2209.13325.) Small scales stay: their inputs may be large, and rows with
-one outlier are quantised badly.
+and Wei et al. 2022, arXiv:2209.13325.)
 """
 
 from __future__ import annotations

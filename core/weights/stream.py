@@ -18,8 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.api.errors import BrokenWeightsError, MissingFileError
-from core.weights.container import TensorStream
+from core.weights.container import TensorStream, changed, unreadable
 from core.weights.memory import allocate
 from core.weights.safetensors_file import (
     DTYPES,
@@ -38,17 +37,17 @@ _PIECES = 3  # one is filled and copied while others are digested
 
 
 def fill(file: FileIO, view: memoryview, path: Path) -> None:
-    """Read until `view` is full: a raw read may return less."""
+    """A raw read may return less."""
     filled = 0
     while filled < len(view):
         count = file.readinto(view[filled:])
         if not count:
-            raise _changed(path)
+            raise changed(path.name)
         filled += count
 
 
 def look_up(source: WeightsFile, name: str) -> Tensor:
-    """One tensor in its stored type. Raises BrokenWeightsError, MissingFileError."""
+    """Raises BrokenWeightsError, MissingFileError."""
     entry = source.tensors[name]
     tensor = allocate(entry.shape, DTYPES[entry.dtype])
     try:
@@ -56,7 +55,7 @@ def look_up(source: WeightsFile, name: str) -> Tensor:
             file.seek(entry.start)
             fill(file, octets(tensor), source.path)
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     return tensor
 
 
@@ -68,17 +67,14 @@ def stream_file(
     *,
     digest: bool,
 ) -> bytes:
-    """Call `take` with the tensors of this file among `names` (`Container.read`).
-
-    Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError.
-    """
+    """Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError."""
     background = _BackgroundDigest(behind=_PIECES - 1) if digest else None
     try:
         with source.path.open("rb", buffering=0) as file:
             _FileStream(source, file, background, advance).read(names, take)
         return background.digest() if background is not None else b""
     except OSError as error:
-        raise _unreadable(source.path, error) from error
+        raise unreadable(source.path, error) from error
     finally:
         if background is not None:
             background.close()
@@ -106,15 +102,15 @@ class _FileStream:
                 take(TensorStream(name, partial(self._fill, stored), partial(self._table, entry)))
         self._skip_to(self._source.num_bytes)
         if self._file.read(1):
-            raise _changed(self._source.path)
+            raise changed(self._source.path.name)
 
     def _pass_header(self) -> None:
         try:
             raw = read_raw_header(self._file, self._source.num_bytes)
         except HeaderError as error:
-            raise _changed(self._source.path) from error
+            raise changed(self._source.path.name) from error
         if hashlib.sha256(raw).digest() != self._source.header_digest:
-            raise _changed(self._source.path)
+            raise changed(self._source.path.name)
         self._position = LENGTH_BYTES + len(raw)
         if self._digest is not None:
             self._digest.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
@@ -138,7 +134,7 @@ class _FileStream:
             start += count
 
     def _read_into(self, view: memoryview) -> None:
-        """Read the next bytes in place; they are digested on return and may be changed."""
+        """They are digested on return and may be changed."""
         for start in range(0, len(view), PIECE_BYTES):
             piece = view[start : start + PIECE_BYTES]
             self._next(piece)
@@ -166,7 +162,7 @@ class _FileStream:
 
 
 class _BackgroundDigest:
-    """SHA-256 in another thread, because digesting a file takes longer than reading it.
+    """In another thread, because digesting a file takes longer than reading it.
 
     The data of an update must not change until `behind` more updates have followed.
     """
@@ -191,11 +187,3 @@ class _BackgroundDigest:
 
     def close(self) -> None:
         self._thread.shutdown()
-
-
-def _changed(path: Path) -> BrokenWeightsError:
-    return BrokenWeightsError(f"{path.name} changed while it was being read.")
-
-
-def _unreadable(path: Path, error: OSError) -> MissingFileError:
-    return MissingFileError(f"{path.name} can't be read: {error.strerror}.")

@@ -1,7 +1,6 @@
 """Tables of which single rows are looked up: in memory, or left in the weights file.
 
-A token reads one row of embeddings, 2 KB for 1,500 MB of matrices, so the table need not be in
-memory besides the output head made of the same numbers.
+A token reads one row of embeddings, 2 KB for 1,500 MB of matrices.
 """
 
 from __future__ import annotations

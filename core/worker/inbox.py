@@ -23,21 +23,20 @@ class Entry:
 
     @property
     def idle(self) -> bool:
-        return isinstance(self.work, IdleWork)
+        return isinstance(self.work, IdleWork) or bool(getattr(self.work, "idle", False))
 
     @property
     def guest(self) -> bool:
-        """True for a program's request, which comes after the window's."""
+        """A program's request, which comes after the window's."""
         return bool(getattr(self.work, "guest", False))
 
     def idle_for(self, chat: str | None) -> bool:
-        work = self.work
-        return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
+        return self.idle and (chat is None or getattr(self.work, "chat", "") == chat)
 
 
 class Inbox:
-    """The window's requests in order, then guests', then predictions and idle work, which a
-    request interrupts and which then resumes. Forgetting a chat stops its idle work for good."""
+    """The window's requests in order, then guests', then predictions and idle work, which a request
+    interrupts and which then resumes. Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -62,7 +61,7 @@ class Inbox:
             self._changed.notify()
 
     def cancel(self, target: int) -> None:
-        """Stop a request: a running one through its flag, a waiting one at once."""
+        """A running request stops through its flag, a waiting one at once."""
         with self._changed:
             if self._running is not None and self._running.work.request == target:
                 self._stop_running(self._running)
@@ -80,7 +79,7 @@ class Inbox:
         return self._running is not None or bool(self._waiting)
 
     def take(self, wait_s: float | None = None) -> Entry | None:
-        """Wait for work and mark it as running; None if none has come within `wait_s` seconds."""
+        """Mark work as running; None if none has come within `wait_s` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._waiting or self._idle, wait_s):
                 return None
@@ -89,7 +88,7 @@ class Inbox:
             return self._running
 
     def done(self, last: Event) -> bool:
-        """The running work ended with `last`; False if it was interrupted and queued again."""
+        """False if the work was interrupted and queued again."""
         with self._changed:
             entry, self._running = self._running, None
             assert entry is not None
@@ -145,4 +144,6 @@ def cancelled(work: Work) -> Event:
 
 
 def _was_cancelled(event: Event) -> bool:
+    if isinstance(event, Finished):
+        return event.reason == "cancelled"
     return isinstance(event, Failed) and event.error.name == RequestCancelled.__name__

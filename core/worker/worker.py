@@ -1,5 +1,5 @@
 """The engine's process: a reader thread parses commands, the main thread computes, a side thread
-describes pictures and counts tokens. Standard output carries frames only."""
+describes pictures and counts tokens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from core.api.commands import (
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
 from core.api.events import Answer, Done, Event, Failed, Finished, Last, Prepared
-from core.api.stats import RequestStats
 from core.client.codec import decode, encode, read_frame
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
@@ -80,15 +79,15 @@ _SALT = secrets.token_bytes(16)
 
 
 class Outbox:
-    """Sends events as whole frames, from any thread."""
+    """Usable from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
-        last event."""
+        """If the event is too large, raise ProtocolError, or send that error as a request's last
+        event."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -162,7 +161,7 @@ class Worker:
         self._outbox.emit(self._last_event(work, CancelFlag()))
 
     def _read(self) -> None:
-        """The reader thread: ends the process when its input ends or is malformed."""
+        """Ends the process when its input ends or is malformed."""
         code = 0
         try:
             while (body := read_frame(self._commands)) is not None:
@@ -184,7 +183,7 @@ class Worker:
             self._inbox.put(command)
 
     def _last_event(self, work: Work, flag: CancelFlag) -> Answer:
-        """Carry out a command. Every error becomes an event: none may end the process."""
+        """Every error becomes an event: none may end the process."""
         request = work.request
         try:
             return self._handlers[type(work)](work, flag) or Done(request=request)
@@ -221,8 +220,8 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """A line of JSON for a command that ended in `last`: numbers and names, no text, ids or paths.
-    `chat` is an alias that lasts as long as the process."""
+    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias that lasts as
+    long as the process."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
@@ -235,7 +234,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """A salted name, so that the log may outlive a deleted chat."""
+    """Salted, so that the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()
@@ -244,7 +243,8 @@ def _alias(chat: str | None) -> str | None:
 def _outcome(command: Command, last: Event) -> dict[str, object]:
     match last:
         case Finished():
-            return {"finish_reason": last.reason, **_numbers(last.stats)}
+            numbers = last.stats.model_dump(mode="json", include=set(FROM_STATS))
+            return {"finish_reason": last.reason, **numbers}
         case Prepared():
             op = "settled_tokens" if command.type == "prefill_reply" else "read_ahead_tokens"
             totals = last.bytes.model_dump()
@@ -255,10 +255,6 @@ def _outcome(command: Command, last: Event) -> dict[str, object]:
             return {"error": last.error.name}
         case _:
             return {}
-
-
-def _numbers(stats: RequestStats) -> dict[str, object]:
-    return stats.model_dump(mode="json", include=set(FROM_STATS))
 
 
 def _step_limit_s(work: Work, engine: Engine) -> float:

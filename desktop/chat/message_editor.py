@@ -51,6 +51,16 @@ class ComposerText(LongText):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.verticalScrollBar().rangeChanged.connect(self._fit)
+        self.textChanged.connect(self._align)
+
+    def _align(self) -> None:
+        """As the first line reads: Qt aligns all lines of a plain text alike."""
+        to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
+        side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
+        option = self.document().defaultTextOption()
+        if option.alignment() != side:
+            option.setAlignment(side)
+            self.document().setDefaultTextOption(option)
 
     def event(self, event: QEvent) -> bool:
         # Else the window's own Esc, which stops a reply, would have it.

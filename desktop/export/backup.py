@@ -22,9 +22,9 @@ from core.api.archive import ArchivedChat, Moment
 from core.api.errors import WaymarkError
 from core.api.params import Frozen
 from desktop.chats.chats import ChatsController
-from desktop.export.export import ExportController, in_thread
+from desktop.export.export import ExportController
 from desktop.export.reading import ChatsFile
-from desktop.export.writing import ZipWriter
+from desktop.export.writing import ZipWriter, in_thread
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.services import Services

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtPrintSupport import QPrinter
 
 from core.api.archive import ArchivedChat
 from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
+from core.system.private_files import write_whole
 from desktop.chats.chats import ChatsController
 from desktop.export.archive import add_archive, known_pictures, read_archive
+from desktop.export.printing import Printout
 from desktop.export.reading import ChatsFile, FoundChat
-from desktop.export.writing import WRITERS, ExportError, Writer, digests_of
+from desktop.export.writing import WRITERS, ExportError, Writer, digests_of, in_thread
 from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.pictures import PictureController
@@ -26,7 +28,9 @@ from desktop.services import Services
 from desktop.store.database import Database
 from desktop.store.tables.records import Picture
 
-T = TypeVar("T")
+PDF = ".pdf"
+# Makes a writer of a file, with a function that finds pictures by their digests.
+Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
 
 @dataclass
@@ -78,39 +82,69 @@ class ExportController(QObject):
     def import_files(self, paths: Sequence[Path]) -> None:
         self._tasks.spawn(self._import_all(paths), tr("Importing chats"))
 
-    async def write(
-        self,
-        chats: Sequence[int],
-        path: Path,
-        kind: Callable[[Path, Callable[[str], Path]], Writer] | None = None,
-    ) -> None:
+    def print_chat(self, chat: int, printer: QPrinter) -> None:
+        self._tasks.spawn(self._print(chat, printer), tr("Printing"))
+
+    async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
         """In the format that the suffix names, unless `kind` is given. Raises ExportError,
         StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
-        count = 0
+        write = self._write_pdf if path.suffix.lower() == PDF else partial(self._write_file, kind)
         try:
-            writer = await in_thread(partial(kind, path, self._blobs.path))
-            try:
-                for chat in chats:
-                    archived = await self._database.run(read_archive, chat)
-                    if archived is not None:
-                        await in_thread(partial(writer.add, archived))
-                        count += 1
-                await in_thread(writer.end)
-            except BaseException:
-                writer.discard()
-                raise
+            count, missing = await write(chats, path)
         except OSError as error:
             words = tr("{path} can't be written: {reason}.")
             reason = error.strerror or type(error).__name__
             raise ExportError(words.format(path=path, reason=reason)) from error
         words = tr("Exported to {path}: {chats}.")
         said = [words.format(path=path, chats=count_of(count, "chat"))]
-        if writer.missing:
+        if missing:
             lost = tr("Files that were missing: {pictures}.")
-            said.append(lost.format(pictures=count_of(writer.missing, "picture")))
+            said.append(lost.format(pictures=count_of(missing, "picture")))
         self.said.emit(" ".join(said))
+
+    async def _write_file(self, kind: Kind, chats: Sequence[int], path: Path) -> tuple[int, int]:
+        """Returns the numbers of chats written and of pictures missing."""
+        writer, count = await in_thread(partial(kind, path, self._blobs.path)), 0
+        try:
+            async for chat in self._archived(chats):
+                await in_thread(partial(writer.add, chat))
+                count += 1
+            await in_thread(writer.end)
+        except BaseException:
+            writer.discard()
+            raise
+        return count, writer.missing
+
+    async def _write_pdf(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
+        printout, count = Printout(self._pictures), 0
+        async for chat in self._archived(chats):
+            await printout.add(chat)
+            count += 1
+        data = await in_thread(partial(printout.pdf, path.stem))
+        await in_thread(partial(write_whole, path, data))
+        return count, printout.missing
+
+    async def _print(self, chat: int, printer: QPrinter) -> None:
+        printout = Printout(self._pictures)
+        async for each in self._archived([chat]):
+            await printout.add(each)
+            await in_thread(partial(printout.paint, printer))
+            if printer.printerState() in (
+                QPrinter.PrinterState.Error,
+                QPrinter.PrinterState.Aborted,
+            ):
+                raise ExportError(tr("The printer did not take the pages."))
+            self.said.emit(
+                tr("Sent to {}.").format(printer.outputFileName() or printer.printerName())
+            )
+
+    async def _archived(self, chats: Sequence[int]) -> AsyncIterator[ArchivedChat]:
+        """Those that are still there."""
+        for chat in chats:
+            if (found := await self._database.run(read_archive, chat)) is not None:
+                yield found
 
     async def _import_all(self, paths: Sequence[Path]) -> None:
         reports = []
@@ -197,7 +231,3 @@ def _lost_words(kind: Lost, count: int) -> str:
             return tr("attached files, left out: {}").format(count)
         case _:
             return tr("messages of tools, left out: {}").format(count)
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,4 +1,4 @@
-"""Menu entries and dialogs of exports, imports and backups."""
+"""Menu entries and dialogs of exports, imports, backups and printing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from datetime import datetime
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtPrintSupport import QPrintDialog, QPrinter
 from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
 
 from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
 from desktop.export.backup import BackupController
-from desktop.export.export import ExportController, ImportReport
+from desktop.export.export import PDF, ExportController, ImportReport
 from desktop.i18n import tr
+from desktop.store.tables.records import Chat
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, named
@@ -47,6 +49,11 @@ class ExportMenu(QObject):
             title = tr("Export this chat")
             self._tasks.spawn(self._write([chat.id], title, chat.title), title)
 
+    def print_shown(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        if place is not None:
+            self._tasks.spawn(self._print(self._chats.chat_list.chats[place]), tr("Printing"))
+
     def export_all(self) -> None:
         chats = [chat.id for chat in self._chats.chat_list.chats]
         title = tr("Export all chats")
@@ -74,6 +81,13 @@ class ExportMenu(QObject):
         if path is not None:
             self._export.export(chats, path)
 
+    async def _print(self, chat: Chat) -> None:
+        printer = QPrinter(QPrinter.PrinterMode.HighResolution)
+        printer.setDocName(chat.title)
+        dialog = named(QPrintDialog(printer, self._window), "printDialog")
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            self._export.print_chat(chat.id, printer)
+
     async def _import(self) -> None:
         if paths := await choose_imports(self._window):
             self._export.import_files(paths)
@@ -87,6 +101,7 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",
+        tr("What is shown: PDF ({patterns})"): PDF,
         tr("What is shown: HTML ({patterns})"): ".html",
         tr("What is shown: Markdown ({patterns})"): ".md",
     }

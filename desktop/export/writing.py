@@ -5,6 +5,7 @@ ZIP and JSON hold everything and can be imported; HTML and Markdown hold what is
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import html
 import os
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
 from core.api.errors import WaymarkError
@@ -25,6 +26,7 @@ from desktop.chat.markdown.conversion import html_parser
 from desktop.i18n import tr
 from desktop.numbers import format_bytes
 
+T = TypeVar("T")
 # A larger one could not be imported.
 LARGEST_JSON = 256 * 2**20
 
@@ -165,11 +167,11 @@ class MarkdownWriter(Writer):
         pass
 
     def add(self, chat: ArchivedChat) -> None:
-        self._say(f"# {chat.title}\n\n{_date(chat.created)}\n\n")
+        self._say(f"# {chat.title}\n\n{date(chat.created)}\n\n")
         if chat.system:
             self._say("> " + chat.system.replace("\n", "\n> ") + "\n\n")
         for message in shown_messages(chat):
-            self._say(f"## {_author(message)}\n\n")
+            self._say(f"## {author(message)}\n\n")
             for document in message.documents:
                 self._say(f"[{tr('Document')}: {document.name}]\n\n")
             for picture in message.pictures:
@@ -185,13 +187,13 @@ class HtmlWriter(Writer):
         self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
 
     def add(self, chat: ArchivedChat) -> None:
-        self._say(f"<h1>{html.escape(chat.title)}</h1>\n<p>{_date(chat.created)}</p>\n")
+        self._say(f"<h1>{html.escape(chat.title)}</h1>\n<p>{date(chat.created)}</p>\n")
         if chat.system:
             self._say(f"<details><summary>{tr('Instructions')}</summary>")
             self._say(f"<pre>{html.escape(chat.system)}</pre></details>\n")
         for message in shown_messages(chat):
             role = "reply" if message.reply else "you"
-            self._say(f'<article class="{role}"><h2>{html.escape(_author(message))}</h2>\n')
+            self._say(f'<article class="{role}"><h2>{html.escape(author(message))}</h2>\n')
             for document in message.documents:
                 self._say(f"<details><summary>{html.escape(document.name)}</summary>")
                 text = chat.documents[document.document].text.replace("\f", "\n")
@@ -240,11 +242,15 @@ def suffix_of(data: bytes) -> str:
     return ".bin"
 
 
-def _author(message: ArchivedMessage) -> str:
+def author(message: ArchivedMessage) -> str:
     if message.reply is None:
         return tr("You")
     return message.reply.model or tr("Reply")
 
 
-def _date(moment: float) -> str:
+def date(moment: float) -> str:
     return f"{datetime.fromtimestamp(moment):%Y-%m-%d %H:%M}"
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)

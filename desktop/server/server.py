@@ -29,6 +29,8 @@ MOST_SHOWN = 50
 # Clients that are refused may ask a thousand times a second.
 SHOW_EVERY_MS = 200
 KEY_BYTES = 24
+# States of requests that are still being answered.
+UNFINISHED = ("waiting", "reading", "writing")
 
 
 class Stage(enum.Enum):
@@ -93,6 +95,11 @@ class ServerController(QObject):
     @property
     def settings(self) -> ServerSettings:
         return self._settings.settings.server
+
+    @property
+    def replying(self) -> bool:
+        on = self.status.stage is Stage.ON
+        return on and any(each.state in UNFINISHED for each in self.requests.values())
 
     def begin(self) -> None:
         """Start if it was on when the window was closed."""

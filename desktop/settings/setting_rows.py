@@ -129,6 +129,7 @@ def parts() -> tuple[Part, ...]:
         Part("Model", tr("Model"), loaded, _model_rows()),
         Part("Memory", tr("Memory"), together, (*_memory_rows(), *_ahead_rows())),
         Part("Writing", tr("Writing"), from_next, (*_sampling_rows(), *_speed_rows())),
+        Part("Background", tr("In the background"), at_once, _background_rows()),
         Part("Appearance", tr("Appearance"), at_once, _window_rows()),
     )
 
@@ -368,6 +369,53 @@ def _speed_rows() -> tuple[SettingRow, ...]:
                 (tr("Both"), "both"),
                 (tr("Off"), "off"),
             ),
+        ),
+    )
+
+
+def _background_rows() -> tuple[SettingRow, ...]:
+    return (
+        SettingRow(
+            "background.titles",
+            tr("Titles by the model"),
+            tr(
+                "After the first reply of a chat, the model writes its title while the computer is "
+                "idle. If off, the title is the first words of the chat. A title that you gave "
+                "stays."
+            ),
+            tr("name chats automatic"),
+        ),
+        SettingRow(
+            "background.notify",
+            tr("Tell when a reply is finished"),
+            tr(
+                "If another window is in front, a notification shows the chat's title. Needs an "
+                "icon in the tray."
+            ),
+            tr("notification tray alert"),
+        ),
+        SettingRow(
+            "background.when_closed",
+            tr("Closing the window during work"),
+            tr(
+                "While a reply is written or a model downloaded, Waymark can go on as an icon in "
+                "the tray, or stop and quit."
+            ),
+            tr("tray quit exit minimise minimize"),
+            (
+                (tr("Ask"), "ask"),
+                (tr("Go on in the tray"), "go_on"),
+                (tr("Stop and quit"), "stop"),
+            ),
+        ),
+        SettingRow(
+            "background.stay_awake",
+            tr("Stay awake during work"),
+            tr(
+                "The computer doesn't go to sleep by itself while a reply is written or a model "
+                "downloaded, for twelve hours at most. The screen may still turn off."
+            ),
+            tr("sleep suspend standby power energy"),
         ),
     )
 

@@ -57,6 +57,13 @@ class AheadSettings(Settings):
     read_ahead: bool = True
 
 
+class BackgroundSettings(Settings):
+    titles: bool = True
+    notify: bool = True
+    stay_awake: bool = True
+    when_closed: Literal["ask", "go_on", "stop"] = "ask"
+
+
 class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
     language: Literal["system", "en", "de"] = "system"
@@ -182,6 +189,7 @@ class AppSettings(Settings):
     draft: DraftSettings = DraftSettings()
     cache: Annotated[CacheSettings, Field(validate_default=True)] = CacheSettings()
     ahead: AheadSettings = AheadSettings()
+    background: BackgroundSettings = BackgroundSettings()
     window: WindowSettings = WindowSettings()
     network: NetworkSettings = NetworkSettings()
     library: LibrarySettings = LibrarySettings()

@@ -40,7 +40,8 @@ async def outcome(dialog: QDialog) -> int:
 
     make_plain(dialog)
     dialog.finished.connect(ended)
-    dialog.open()
+    # A print dialog's own `open` is another one.
+    QDialog.open(dialog)
     try:
         return await future
     finally:

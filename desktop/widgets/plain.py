@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, QPoint, QSize, Qt
 from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
     QAction,
     QContextMenuEvent,
     QGuiApplication,
@@ -52,8 +54,9 @@ class Label(QLabel):
         name: str = "",
         style: str = "",
         wraps: bool = False,
-        selectable: bool = False,
+        selectable: bool | None = None,
     ) -> None:
+        """Sentences, which wrap, are selectable unless that is False."""
         super().__init__(parent)
         self._words = ""
         self.setTextFormat(Qt.TextFormat.PlainText)
@@ -61,7 +64,7 @@ class Label(QLabel):
         if style:
             self.setProperty("class", style)
         self.setWordWrap(wraps)
-        if selectable:
+        if wraps if selectable is None else selectable:
             self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setText(words)
 
@@ -157,6 +160,11 @@ def named(widget: Named, name: str, spoken: str = "") -> Named:
     return widget
 
 
+def announce(widget: QWidget, words: str) -> None:
+    """Have a screen reader say it, after what it says now."""
+    QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
+
+
 def set_tip(widget: QWidget | QAction, words: str) -> None:
     widget.setToolTip(tip(words))
 
@@ -182,6 +190,7 @@ def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessa
     box.setWindowTitle("Waymark")
     box.setText(shortened(title, LONGEST_LINE))
     box.setInformativeText(shortened(words, LONGEST_LABEL))
+    box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return box
 
 

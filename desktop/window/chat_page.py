@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
+from PySide6.QtGui import QAccessible, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
@@ -21,6 +21,8 @@ from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
 from desktop.chat.format_dialog import FormatDialog
 from desktop.chat.insert_dialog import InsertDialog
+from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.transcript import LiveReply
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit import LimitBar
 from desktop.i18n import tr
@@ -29,13 +31,16 @@ from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take, sort_data
 from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
-from desktop.store.tables.records import Document
+from desktop.store.tables.records import Document, Reply
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, in_column, scrolled
 from desktop.widgets.notices import Question
+from desktop.widgets.plain import announce
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
+# Of a finished reply to a screen reader, in characters: some two minutes.
+MOST_SPOKEN = 2_000
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier
     | Qt.KeyboardModifier.AltModifier
@@ -124,6 +129,7 @@ class ChatPage(QWidget):
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)
+        self._parts.replies.ended.connect(self._announce)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)
         self.composer.instructions.clicked.connect(self._toggle_instructions)
@@ -137,6 +143,12 @@ class ChatPage(QWidget):
         self._show_samples()
         self._parts.engine.changed.connect(self.empty.show_status)
         self.empty.show_status(self._parts.engine.status)
+
+    def _announce(self, live: LiveReply, text: str, reply: Reply) -> None:
+        if QAccessible.isActive() and live.chat == self._parts.transcript.chat:
+            failed = f"{reply.error.title}. {reply.error.message}" if reply.error else ""
+            said = " ".join(part for part in (plain_text(text[:MOST_SPOKEN]), failed) if part)
+            announce(self.transcript, said or tr("The reply is finished."))
 
     def ask_to_delete_all(self) -> None:
         chats = self._parts.chats

@@ -1,6 +1,6 @@
 """The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Closing it emits `close_asked`; `desktop.app` then stores everything and ends the app.
+Closing or quitting emits `close_asked`; `desktop.app` then stores everything and ends the app.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
+from desktop.background.closing import Closing
+from desktop.background.tray import Tray
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
@@ -73,6 +75,8 @@ class MainWindow(QMainWindow):
         self._exports = ExportMenu(parts.export, parts.backup, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self._viewing = Viewing(parts, self)
+        self.tray = Tray(self, parts.replies, parts.chat_list, parts.settings)
+        self._closing = Closing(self, parts.work, self.tray, parts.settings, parts.tasks)
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
@@ -119,8 +123,9 @@ class MainWindow(QMainWindow):
             "actionImport": self._exports.import_chats,
             "actionBackUp": self._exports.back_up,
             "actionRestore": self._exports.restore,
+            "actionPrint": self._exports.print_shown,
             "actionDeleteAll": page.ask_to_delete_all,
-            "actionQuit": self.close,
+            "actionQuit": self.close_asked.emit,
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self._show_library,
@@ -151,7 +156,12 @@ class MainWindow(QMainWindow):
         for each in (parts.export, parts.backup):
             each.said.connect(self.toast.say)
         parts.backup.checked.connect(page.restore.ask)
-        parts.backup.ready.connect(self.close)
+        parts.backup.ready.connect(self.close_asked)
+        parts.export.said.connect(self.toast.say)
+        self.tray.show_asked.connect(self.come_to_front)
+        self.tray.open_asked.connect(self._open)
+        for quits in (self.tray.quit_asked, self._closing.quit_asked):
+            quits.connect(self.close_asked)
         page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
@@ -236,6 +246,7 @@ class MainWindow(QMainWindow):
             ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
             ("actionFind", bool(rows)),
             ("actionExport", bool(rows)),
+            ("actionPrint", bool(rows)),
             ("actionRename", selected),
             ("actionPin", self.side_bar.has_chat),
             ("actionMove", self.side_bar.has_chat),
@@ -386,6 +397,7 @@ class MainWindow(QMainWindow):
     def come_to_front(self) -> None:
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         dialogs.come_up(self)
+        self.tray.follow()
 
     def _show_shortcuts(self) -> None:
         menus = self.menuBar().actions()
@@ -458,4 +470,4 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
-        self.close_asked.emit()
+        self._closing.close()

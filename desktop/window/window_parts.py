@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.system.secrets import Secrets
+from desktop.background.work import Wakefulness, Work
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -19,6 +20,7 @@ from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
 from desktop.chats.folders import FoldersController
+from desktop.chats.titles import Titles
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
@@ -113,6 +115,8 @@ class WindowParts(QObject):
         self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.documents
         )
+        # After the idle prefill: a title then reads only the question for it.
+        self.titles = Titles(services, self.chats, self.replies)
         self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
         self.search = SearchController(folders, self.tasks)
@@ -128,6 +132,8 @@ class WindowParts(QObject):
         self.moves = MoveController(self.tasks, self.settings, self.library)
         self.server = ServerController(self.tasks, self.settings, self.engine, folders)
         self.deletion.everything_gone.connect(self.server.forget)
+        self.work = Work(self.replies, self.downloads, self.server)
+        self.wakefulness = Wakefulness(self.work, self.settings, self.tasks)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
         # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.

@@ -2,7 +2,7 @@
 
 Query heads that share a key head are folded into the query axis: on a CPU the fused op repeats the
 keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
-first key, so masks are built here. Shapes and the window alone decide how rows are blocked.
+first key, so masks are built here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def each_alone(
     values: Tensor,
     *limits: Any,
 ) -> Tensor:
-    """`attend`, a causal attention, of one query after the other. `limits` are its scale, window
-    and sinks."""
+    """`attend` of one query after the other. `limits` are its scale, window and sinks."""
     ends = range(keys.shape[0] - queries.shape[0] + 1, keys.shape[0] + 1)
     found = [
         attend(query, keys[:end], values[:end], *limits)
@@ -115,8 +114,7 @@ def _mask(
     queries: Tensor, place: int, num_keys: int, group: int, window: int | None, *, causal: bool
 ) -> Tensor | None:
     """[group * num_queries, num_keys], -inf where a key is hidden; None if none is. `place` is the
-    index of the first query among the keys.
-    """
+    index of the first query among the keys."""
     num_queries = queries.shape[0]
     later = causal and num_queries > 1
     earlier = window is not None and place + num_queries > window

@@ -1,9 +1,9 @@
 """Attention of one generated token in Triton, split over the context.
 
 The keys are cut into SPLITS equal parts, so a long context keeps the whole GPU busy. A program
-takes one split of one key head, for all its query heads; a second kernel adds up the splits in
-order. The number of keys, read from the device, alone decides the splits, so a captured graph stays
-valid as the context grows.
+takes one split of one key head; a second kernel adds up the splits in order. The number of keys,
+read from the device, alone decides the splits, so a captured graph stays valid as the context
+grows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def decode_attention(
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
     `keys` and `values` are [capacity, num_kv_heads, head_dim], of which the first `length` rows
-    count; `length` >= 1 is one integer on the device. With a `window` only the last `window` keys
-    are seen. `sinks` as of `reference.causal_attention`. Computed in float32 and rounded once to
-    the type of `queries`.
+    count; `length` >= 1 is one integer on the device. Computed in float32 and rounded once.
     """
     assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape

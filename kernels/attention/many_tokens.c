@@ -17,7 +17,7 @@
 #define CHUNK 256          /* keys */
 #define MOST_NUMBERS 65536 /* of a part's rows: their sums and a chunk stay in a core's cache */
 #define MOST_ROWS 2048
-#define MOST_DIM 512
+#define MOST_DIM 576
 #define LOG2_E 1.44269504f
 
 /* Memory of one thread for one part. Rows are padded with zeros to what products need. All but

@@ -12,7 +12,7 @@
 #include "native/thread_pool.h"
 
 #define SPLIT 128 /* a multiple of LANES */
-#define MOST_DIM 512
+#define MOST_DIM 576
 /* Query heads that are worked out together, */
 #define MOST_HEADS 4
 /* and keys, or vectors of a value, that registers hold with them. */

@@ -19,8 +19,7 @@ def causal_attention(
     `queries` [n, num_heads, head_dim]; `keys`, `values` [m, num_kv_heads, head_dim], m >= n. Each
     key head serves num_heads / num_kv_heads neighbouring query heads. With a `window` a token sees
     only the last `window` tokens, including itself. `sinks` [num_heads], float32, are scores of one
-    more key of each head, which has no value. Computed in float32, returned in the type of
-    `queries`.
+    more key of each head, which has no value. Computed in float32.
     """
     distance = _distance(queries, keys)
     return _attention(

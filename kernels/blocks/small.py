@@ -1,10 +1,9 @@
 """Blocks of small integers times scales: of 32 or 64 values, ternary, and the K types of 256.
 
-An unpacker fills [blocks, values] from records, with the operations and order of ggml's reference,
-so each value has the same bits; only products and sums with exact results are arranged differently.
-Values of a group of 32 are nibbles of 16 bytes, the first half in the low ones (ggml,
-ggml-common.h). In K types a block's float16 scale times a group's integer scale is rounded to
-float32 before it meets a code.
+An unpacker fills [blocks, values] with the operations and order of ggml's reference, so each value
+has the same bits. Values of a group of 32 are nibbles of 16 bytes, the first half in the low ones
+(ggml, ggml-common.h). In K types a block's float16 scale times a group's integer scale is rounded
+to float32 before it meets a code.
 """
 
 from __future__ import annotations

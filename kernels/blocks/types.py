@@ -12,7 +12,7 @@ from kernels.blocks.small import K_BLOCKS, SMALL_BLOCKS
 
 
 class GGUFType(Enum):
-    """A tensor type: its id in files, the values of a block and the bytes of a block."""
+    """Its id in files, the values of a block and the bytes of a block."""
 
     F32 = (0, 1, 4)
     F16 = (1, 1, 2)

@@ -1,7 +1,7 @@
 """The causal convolutions in Triton: many tokens after a carried tail, or one step.
 
-A program takes some tokens of some channels and reads each input once per tap. Of a step it is one
-program for its channels, which also moves the tail.
+A program takes some tokens of some channels. Of a step it is one program for its channels, which
+also moves the tail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def convolve(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Like `reference.convolve`; rows may have gaps between them."""
+    """Rows may have gaps between them."""
     before, rows = weight.shape[0] - 1, _dense(rows)
     return _launch(rows[before:], rows[:before], None, weight, bias, dtype)
 
@@ -32,7 +32,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Like `reference.causal_conv_step`, for up to 16 tokens."""
+    """Up to 16 tokens."""
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
@@ -40,7 +40,7 @@ def causal_conv_step(
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Like `reference.short_conv`; rows of `projected` and `tail` may have gaps between them."""
+    """Rows of `projected` and `tail` may have gaps between them."""
     # One program reads a channel's tail before it writes there; of several another may be later.
     in_place = projected.shape[0] <= _TOKENS
     after = tail if in_place else torch.empty_like(tail)
@@ -64,7 +64,7 @@ def _launch(
     dtype: torch.dtype,
     gated: bool = False,
 ) -> Tensor:
-    """The outputs; `after` receives the tail behind the inputs."""
+    """`after` receives the tail behind the inputs."""
     num_tokens = inputs.shape[0]
     taps, channels = weight.shape
     outputs = torch.empty(num_tokens, channels, dtype=dtype, device=inputs.device)

@@ -27,7 +27,7 @@ def processor_facts() -> str:
 
 
 def processor_level() -> str:
-    """The widest relevant instruction set of this processor, for a person."""
+    """The widest relevant instruction set, for a person."""
     has = torch.cpu.get_capabilities()
     for name, flags in (
         ("AMX", ("amx_int8", "amx_bf16")),
@@ -59,8 +59,8 @@ def interpreted() -> bool:
 def gpu_kernels_run() -> bool:
     """True if Triton compiles for torch's GPU; if not, the log says once why.
 
-    The first call compiles and launches a small kernel, because a missing compiler, an old driver
-    or an unwritable cache shows in no other way.
+    Compiles and launches a small kernel, because a missing compiler, an old driver or an unwritable
+    cache shows in no other way.
     """
     missing = what_is_missing()
     if missing is not None:
@@ -69,7 +69,7 @@ def gpu_kernels_run() -> bool:
 
 
 def what_is_missing() -> str | None:
-    """Why GPU kernels can't run, for a person to read; None if they can."""
+    """Why GPU kernels can't run, for a person; None if they can."""
     if not torch.cuda.is_available():
         return "torch finds no CUDA device"
     if torch.version.cuda is None:

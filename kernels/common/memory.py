@@ -1,7 +1,7 @@
 """Memory of tensors: large pages, an arena for weights, and views.
 
 A generated token reads every weight once. With 4 KiB pages that takes hundreds of thousands of
-address translations, and prefetching stops at each page; 2 MiB pages avoid both.
+address translations, and prefetching stops at each page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLLAPSE = 25  # MADV_COLLAPSE, which Python has no name for
 
 
 def mapped(num_bytes: int) -> Tensor:
-    """Zeroed bytes [num_bytes]; untouched pages take no memory. Raises OSError."""
+    """Zeroed bytes; untouched pages take no memory. Raises OSError."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
     memory = mmap.mmap(-1, num_bytes, **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -36,9 +36,8 @@ def mapped(num_bytes: int) -> Tensor:
 
 
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """An uninitialised tensor. A large one on the CPU gets a mapping of its own, which returns to
-    the system when freed; the C library would keep and fragment it. Raises OSError,
-    RuntimeError."""
+    """Uninitialised. A large tensor on the CPU gets a mapping of its own, which returns to the
+    system when freed; the C library would keep and fragment it. Raises OSError, RuntimeError."""
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _WORTH_MAPPING or device.type != "cpu":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
@@ -89,8 +88,7 @@ class Arena:
 
     def place(self, tensor: Tensor) -> Tensor:
         """A contiguous copy in the arena. A very large tensor stays where it is, because a copy
-        would set the peak memory of a load.
-        """
+        would set the peak memory of a load."""
         if tensor.nbytes == 0 or (tensor.nbytes > LARGEST_COPY and tensor.is_contiguous()):
             enlarge(tensor)
             return tensor
@@ -105,9 +103,8 @@ class Arena:
 
 
 class FileArena:
-    """Places tensors one after the other in a file of `num_bytes`, which is mapped: its pages are
-    in memory while there is room. If it is `filled`, the tensors are there and are read only.
-    """
+    """Places tensors one after the other in a mapped file of `num_bytes`. If it is `filled`, the
+    tensors are there and are read only."""
 
     def __init__(self, path: Path, num_bytes: int, *, filled: bool) -> None:
         """Raises OSError; without `filled`, the file is made."""
@@ -161,15 +158,14 @@ def dense_rows(*tensors: Tensor) -> bool:
 
 def lies_in(found: Any, tensor: Tensor) -> bool:
     """True if a tensor, or each of several, shares the storage of another: some view operations
-    copy.
-    """
+    copy."""
     parts = (found,) if isinstance(found, Tensor) else found
     place = tensor.untyped_storage().data_ptr()
     return all(each.untyped_storage().data_ptr() == place for each in parts)
 
 
 def octets(tensor: Tensor) -> memoryview:
-    """A tensor's bytes. A contiguous CPU tensor is not copied, and the view is writable."""
+    """A contiguous CPU tensor is not copied, and the view is writable."""
     if tensor.nbytes == 0:
         return memoryview(b"")
     return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data

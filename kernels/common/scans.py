@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 class DeltaInputs(NamedTuple):
-    """Gated delta rule, n tokens: queries, keys [n, hk, dk]; values [n, hv, dv]; log decay, beta
-    [n, hv].
+    """Gated delta rule, n tokens: queries, keys [n, hk, dk]; values [n, hv, dv]; log decay [n, hv]
+    or, by channel, [n, hv, dk]; beta [n, hv].
     """
 
     queries: Tensor

@@ -1,5 +1,4 @@
-"""The sizes that decide which kernels a layer's operations use, named before the weights are
-read."""
+"""Sizes that decide which kernels a layer's operations use, named before the weights are read."""
 
 from __future__ import annotations
 
@@ -8,8 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
+    """`passed` further numbers of a row are not normalised; a gate is silu's or, with `sigmoid`,
+    a sigmoid."""
+
     width: int
     gated: bool = False
+    passed: int = 0
+    sigmoid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,13 @@ class DeltaShape:
     value_heads: int
     value_dim: int
     taps: int
+    by_channel: bool = False
+
+    @property
+    def decays(self) -> int:
+        """Log decays of a token: one for each value head or, `by_channel`, one for each number of
+        its key."""
+        return self.value_heads * (self.key_dim if self.by_channel else 1)
 
     @property
     def widths(self) -> list[int]:
@@ -62,7 +73,7 @@ class Mamba1Shape:
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Shape:
-    """Heads of a Mamba-2 mixer, the groups that share B and C, and the taps of its convolution."""
+    """`groups` of heads share B and C."""
 
     heads: int
     head_dim: int
@@ -134,8 +145,8 @@ class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
     `gated`: half of the first product gates the other, through gelu with `gelu`; `shared`: there is
-    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor of its
-    own for its weight.
+    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor for its
+    weight.
     """
 
     width: int

@@ -1,7 +1,6 @@
 """The trace of a step: its calls, recorded once and replayed for later tokens.
 
-Python needs longer to make some hundred calls than many of them take, and from one step to the next
-only numbers at fixed addresses change.
+Python needs longer to make some hundred calls than many of them take.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Watch(TorchDispatchMode):
 
 
 class NotCapturableError(Exception):
-    """A step does something that can't be replayed; the message names it."""
+    """A step does something that can't be replayed."""
 
 
 class Tracer(Protocol):
@@ -59,20 +58,17 @@ class Tracer(Protocol):
         ...
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
-        """Copy to a tensor of the same kind, which is read `soon` or perhaps never."""
+        """To a tensor of the same kind, which is read `soon` or perhaps never."""
         ...
 
     def part(self) -> None: ...
 
 
 class Trace(Protocol):
-    """A captured step. It reads and writes the tensors it was captured with; their weights must
-    outlive it.
-    """
+    """Reads and writes the tensors it was captured with; their weights must outlive it."""
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
-        """Repeat the step for `token` (from 0) and its successors; `check` is called between parts
-        and may raise.
+        """Repeat the step for `token` (from 0) and its successors; `check` is called between parts.
 
         Raises MemoryError. After either the output tensors are undefined.
         """

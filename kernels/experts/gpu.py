@@ -1,8 +1,7 @@
 """Sparse experts in Triton: routing, and products whose weights depend on the row.
 
 Rows are processed in tiles of one expert: a prompt's are sorted by expert, a step's tiles have one
-row. A tile's expert and its weights' address are read on the device, so a step can be captured. A
-row's bits depend on nothing but the row.
+row. A tile's expert and its weights' address are read on the device, so a step can be captured.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def route(
     correction: Tensor | None = None,
     factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Like `reference.route`, which also serves experts in groups."""
+    """`reference.route` serves experts in groups."""
     (rows, count), k = logits.shape, routing.k
     fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
     if not fits:
@@ -156,7 +155,7 @@ def _weighted_sum(
 
 
 class GpuExperts(ExpertBank):
-    """Like `LoopedExperts`, in one launch a product."""
+    """One launch a product."""
 
     def __init__(
         self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
@@ -243,7 +242,7 @@ class _Bank:
 
 
 class _Held(NamedTuple):
-    """A matrix's tensors on the device; `shape` is outputs, and inputs as stored."""
+    """`shape` is outputs, and inputs as stored."""
 
     kind: str
     tensors: tuple[Tensor, ...]
@@ -264,7 +263,7 @@ def _held(matrix: Matrix) -> _Held | None:
 
 
 def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation) -> ExpertBank:
-    """Like `LoopedExperts`, on the kernels if they read such matrices."""
+    """`LoopedExperts` if the kernels don't read such matrices."""
     for matrices in (up, down):
         held = [_held(each) for each in matrices]
         kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}

@@ -1,6 +1,4 @@
-"""GPU products whose weights depend on the row: programs (tile of rows, some outputs). Launched by
-`gpu`.
-"""
+"""GPU products whose weights depend on the row: programs (tile of rows, some outputs)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A token reads each of its experts' weights once (GEMV); their ids are read from memory, so a
 captured step can be replayed. A prompt's rows are sorted by expert and go through GEMM, however few
-rows an expert has: only `is_step` decides.
+rows an expert has.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _table(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
-    """The matrices, if all are the library's, of one kind and size; else None."""
+    """None unless all matrices are the library's, of one kind and size."""
     native = [each for each in matrices if isinstance(each, NativeMatrix) and each.bias is None]
     kinds = {
         (each.kernel, each.shape, each.widened, each.compiled, each.format, address(each.places))
@@ -140,10 +140,9 @@ def make_bank(
     down: Sequence[Matrix],
     activation: Activation,
 ) -> ExpertBank:
-    """Like `MakeBank`: compiled if all matrices are `alike`."""
+    """Compiled if all matrices are `alike`."""
 
     def native(matrix: Matrix) -> Matrix:
-        """Let the kernels read a plain bfloat16 matrix."""
         if not isinstance(matrix, PlainMatrix) or not is_bfloat(matrix.weight):
             return matrix
         product: Product = "floats" if widened else "pairs"

@@ -1,9 +1,7 @@
 """Sparse experts in plain torch: routing, a loop over the chosen experts, and their sum.
 
-After Shazeer et al. 2017, arXiv:1701.06538: Qwen takes the k largest of a softmax over all experts;
-DeepSeek-V3, arXiv:2412.19437, takes sigmoids, corrected for the choice, and experts in groups. A
-token's results are added up in ascending order of experts, so no bit depends on which tokens share
-a call.
+After Shazeer et al. 2017, arXiv:1701.06538, and DeepSeek-V3, arXiv:2412.19437. A token's results
+are added up in ascending order of experts, so no bit depends on which tokens share a call.
 """
 
 from __future__ import annotations

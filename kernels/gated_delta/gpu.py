@@ -21,7 +21,7 @@ from kernels.gated_delta.gpu_chunked import (
     read_chunks,
     scan_chunks,
 )
-from kernels.gated_delta.reference import CHUNK
+from kernels.gated_delta.reference import CHANNEL_CHUNK, CHUNK
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
 _SCAN_COLUMNS = 32  # of the state in one program of the scan
@@ -32,12 +32,14 @@ def delta_gates(
 ) -> tuple[Tensor, Tensor]:
     """Like `reference.delta_gates`; `step` and `beta` may have gaps between tokens."""
     assert dense_rows(step, beta)
-    decay, opened = (torch.empty(step.shape, device=step.device) for _ in range(2))
-    num_tokens, num_heads = step.shape
+    decay, opened = (torch.empty(each.shape, device=step.device) for each in (step, beta))
+    (num_tokens, num_decays), num_heads = step.shape, beta.shape[1]
+    block = triton.next_power_of_2(num_decays)
     if num_tokens:
         _gates[(num_tokens,)](
-            step, beta, rate, bias, decay, opened, num_heads, step.stride(0), beta.stride(0),
-            float(multiplier), BLOCK=triton.next_power_of_2(num_heads), num_warps=1,
+            step, beta, rate, bias, decay, opened, num_decays, num_heads, step.stride(0),
+            beta.stride(0), float(multiplier), DECAYS=block,
+            HEADS=triton.next_power_of_2(num_heads), num_warps=max(1, min(8, block // 512)),
         )  # fmt: skip
     return decay, opened
 
@@ -54,8 +56,8 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
     outputs = torch.empty(values.shape, dtype=torch.float32, device=values.device)
     _step[(num_heads, triton.cdiv(value_dim, _STEP_COLUMNS))](
         queries, keys, values, decay, beta, state, outputs, values.shape[0],
-        *queries.stride()[:2], *keys.stride()[:2], *values.stride()[:2], *decay.stride(),
-        *beta.stride(), key_dim**-0.5, EPSILON,
+        *queries.stride()[:2], *keys.stride()[:2], *values.stride()[:2], *decay.stride()[:2],
+        *beta.stride(), key_dim**-0.5, EPSILON, BY_CHANNEL=decay.dim() == 3,
         COPIES=num_heads // keys.shape[1], KEY_DIM=key_dim, VALUE_DIM=value_dim,
         BLOCK=triton.next_power_of_2(key_dim), COLUMNS=_STEP_COLUMNS,
     )  # fmt: skip
@@ -70,8 +72,9 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape
-    key_dim, device = keys.shape[2], values.device
-    chunks = triton.cdiv(num_tokens, CHUNK)
+    key_dim, device, by_channel = keys.shape[2], values.device, decay.dim() == 3
+    chunk = CHANNEL_CHUNK if by_channel else CHUNK
+    chunks = triton.cdiv(num_tokens, chunk)
 
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)
@@ -79,18 +82,21 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     reads, deltas = empty(num_tokens, num_heads, key_dim), empty(num_tokens, num_heads, value_dim)
     before = empty(chunks, num_heads, key_dim, value_dim)
     outputs = empty(num_tokens, num_heads, value_dim)
-    strides = *keys.stride()[:2], *decay.stride()
+    strides = *keys.stride()[:2], *decay.stride()[:2]
+    # By channel, a slice is multiplied by as many decays as there are pairs of tokens.
+    width = 16 if by_channel else SLICE
     shape = {
         "COPIES": num_heads // keys.shape[1],
         "KEY_DIM": key_dim,
         "VALUE_DIM": value_dim,
-        "CHUNK": CHUNK,
+        "CHUNK": chunk,
+        "BY_CHANNEL": by_channel,
         "BLOCK": max(16, triton.next_power_of_2(key_dim)),
     }
     common = num_tokens, num_heads, *strides
     prepare_chunks[(chunks, num_heads)](
         keys, values, decay, beta, reads, deltas, *common, *values.stride()[:2], *beta.stride(),
-        EPSILON, **shape, SLICE=SLICE, num_warps=4, num_stages=1,
+        EPSILON, **shape, SLICE=width, num_warps=4, num_stages=1,
     )  # fmt: skip
     scan_chunks[(num_heads, triton.cdiv(value_dim, _SCAN_COLUMNS))](
         keys, decay, reads, deltas, state, before, *common, EPSILON, **shape,
@@ -98,7 +104,7 @@ def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
     )  # fmt: skip
     read_chunks[(chunks, num_heads)](
         queries, keys, decay, deltas, before, outputs, *common, *queries.stride()[:2],
-        key_dim**-0.5, EPSILON, **shape, SLICE=SLICE, num_warps=4, num_stages=1,
+        key_dim**-0.5, EPSILON, **shape, SLICE=width, num_warps=4, num_stages=1,
     )  # fmt: skip
     return outputs
 
@@ -111,20 +117,24 @@ def _gates(
     bias: tl.tensor,
     decay: tl.tensor,
     opened: tl.tensor,
+    num_decays: int,
     num_heads: int,
     step_stride: int,
     beta_stride: int,
     multiplier: float,
-    BLOCK: tl.constexpr,
+    DECAYS: tl.constexpr,
+    HEADS: tl.constexpr,
 ) -> None:
-    token, head = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
-    valid, there = head < num_heads, token * num_heads + head
-    time = tl.load(step + token * step_stride + head, valid, 0.0).to(tl.float32)
-    time += tl.load(bias + head, valid, 0.0)
+    token, place, head = tl.program_id(0).to(tl.int64), tl.arange(0, DECAYS), tl.arange(0, HEADS)
+    valid = place < num_decays
+    time = tl.load(step + token * step_stride + place, valid, 0.0).to(tl.float32)
+    time += tl.load(bias + place, valid, 0.0)
     time = tl.where(time > 20, time, tl.log(1 + tl.exp(tl.minimum(time, 20.0))))  # as torch does
-    tl.store(decay + there, tl.load(rate + head, valid, 0.0) * time, valid)
+    time *= tl.load(rate + place, valid, 0.0)
+    tl.store(decay + token * num_decays + place, time, valid)
+    valid = head < num_heads
     number = tl.load(beta + token * beta_stride + head, valid, 0.0).to(tl.float32)
-    tl.store(opened + there, multiplier * tl.sigmoid(number), valid)
+    tl.store(opened + token * num_heads + head, multiplier * tl.sigmoid(number), valid)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
@@ -154,6 +164,7 @@ def _step(
     VALUE_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
+    BY_CHANNEL: tl.constexpr,
 ) -> None:
     """Programs (value head, columns of its state)."""
     head = tl.program_id(0)
@@ -174,9 +185,12 @@ def _step(
             column < VALUE_DIM,
             0.0,
         ).to(tl.float32)
-        kept = tl.exp(tl.load(decay + token * decay_stride + head * decay_head_stride))
+        step = decay + token * decay_stride + head * decay_head_stride
+        if BY_CHANNEL:
+            matrix *= tl.exp(tl.load(step + row, row < KEY_DIM, 0.0).to(tl.float32))[:, None]
+        else:
+            matrix *= tl.exp(tl.load(step)).to(tl.float32)
         rate = tl.load(beta + token * beta_stride + head * beta_head_stride)
-        matrix *= kept.to(tl.float32)
         delta = (value - tl.sum(matrix * key[:, None], 0)) * rate.to(tl.float32)
         matrix += key[:, None] * delta[None, :]
         answer = tl.sum(matrix * query[:, None], 0)

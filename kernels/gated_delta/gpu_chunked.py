@@ -1,7 +1,8 @@
 """The three kernels of the chunked gated delta rule, launched by `gpu`.
 
 Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
-into the reads W of a chunk. D = U - W S, with the state S before the chunk.
+into the reads W of a chunk. D = U - W S, with the state S before the chunk. `BY_CHANNEL`: each
+number of a key decays at its own rate.
 """
 
 from __future__ import annotations
@@ -110,6 +111,48 @@ def decay_sums(
 
 
 @triton.jit
+def channel_sums(
+    decay: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    at: tl.tensor,
+    KEY_DIM: tl.constexpr,
+    SLICE: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Like `decay_sums`, of the channels at .. at + SLICE: [CHUNK, SLICE] and [1, SLICE]."""
+    steps = row_slice(decay, token, valid, stride, at, KEY_DIM, SLICE)
+    return tl.cumsum(steps, 0), tl.sum(steps, 0, keep_dims=True)
+
+
+@triton.jit
+def channel_products(
+    left: tl.tensor,
+    right: tl.tensor,
+    decay: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    left_stride: int,
+    right_stride: int,
+    decay_stride: int,
+    kept: tl.tensor,
+    KEY_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    SLICE: tl.constexpr,
+) -> tl.tensor:
+    """Like `row_products`, each product of channels decayed; zero unless `kept`."""
+    products = tl.zeros([CHUNK, CHUNK], tl.float32)
+    for at in range(0, KEY_DIM, SLICE):
+        first = row_slice(left, token, valid, left_stride, at, KEY_DIM, SLICE)
+        second = row_slice(right, token, valid, right_stride, at, KEY_DIM, SLICE)
+        sums, _ = channel_sums(decay, token, valid, decay_stride, at, KEY_DIM, SLICE)
+        difference = sums[:, None, :] - sums[None, :, :]
+        gamma = tl.exp(tl.where(kept[:, :, None], difference, float("-inf")))
+        products += tl.sum(first[:, None, :] * second[None, :, :] * gamma, 2)
+    return products
+
+
+@triton.jit
 def pairwise_decay(sums: tl.tensor, kept: tl.tensor) -> tl.tensor:
     """e^(G_i - G_j) if `kept`, else zero; masked first, because it overflows above the diagonal."""
     difference = sums[:, None] - sums[None, :]
@@ -139,6 +182,7 @@ def prepare_chunks(
     COPIES: tl.constexpr,
     KEY_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
+    BY_CHANNEL: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
     SLICE: tl.constexpr,
@@ -154,15 +198,27 @@ def prepare_chunks(
     wide = token.to(tl.int64)
     key_head = keys + head // COPIES * key_head_stride
     length = inverse_lengths(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
-    sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
+    decay += head * decay_head_stride
     rate = tl.load(beta + head * beta_head_stride + wide * beta_stride, valid, 0.0).to(tl.float32)
 
     # A transposed: row j, column i holds what token i takes from token j before it.
-    taken = row_products(
-        key_head, key_head, token, valid, key_stride, key_stride, KEY_DIM, CHUNK, SLICE
-    )
-    taken *= (length[:, None] * length[None, :]) * rate[None, :]
-    taken *= tl.trans(pairwise_decay(sums, place[:, None] > place[None, :]))
+    later = place[:, None] > place[None, :]
+    if BY_CHANNEL:
+        products = channel_products(
+            key_head, key_head, decay, token, valid, key_stride, key_stride, decay_stride, later,
+            KEY_DIM, CHUNK, SLICE,
+        )  # fmt: skip
+        taken = tl.trans(products)
+        taken *= (length[:, None] * length[None, :]) * rate[None, :]
+        reading = rate * length
+    else:
+        sums, _ = decay_sums(decay, token, valid, decay_stride)
+        taken = row_products(
+            key_head, key_head, token, valid, key_stride, key_stride, KEY_DIM, CHUNK, SLICE
+        )
+        taken *= (length[:, None] * length[None, :]) * rate[None, :]
+        taken *= tl.trans(pairwise_decay(sums, later))
+        reading = rate * (length * tl.exp(sums))
     # Row i of (I + A)^-1 is e_i less what it takes from the rows before it, one after the other.
     inverse = tl.where(place[:, None] == place[None, :], 1.0, 0.0)
     for at in range(1, CHUNK):
@@ -178,10 +234,13 @@ def prepare_chunks(
         value = tl.load(values + there, inside, 0.0).to(tl.float32) * rate[:, None]
         result = tl.dot(inverse, value, input_precision=PRECISION)
         tl.store(writes + line * VALUE_DIM + column, result, inside)
-    rate *= length * tl.exp(sums)
     for at in range(0, KEY_DIM, SLICE):
         column = at + tl.arange(0, SLICE)[None, :]
-        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE) * rate[:, None]
+        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE)
+        key *= reading[:, None]
+        if BY_CHANNEL:
+            faded, _ = channel_sums(decay, token, valid, decay_stride, at, KEY_DIM, SLICE)
+            key *= tl.exp(faded)
         result = tl.dot(inverse, key, input_precision=PRECISION)
         tl.store(reads + line * KEY_DIM + column, result, valid[:, None] & (column < KEY_DIM))
 
@@ -204,6 +263,7 @@ def scan_chunks(
     COPIES: tl.constexpr,
     KEY_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
+    BY_CHANNEL: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -231,9 +291,16 @@ def scan_chunks(
         delta -= tl.dot(read, matrix, input_precision=PRECISION)
         tl.store(deltas + line * VALUE_DIM + column, delta, mine)
         key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
-        sums, whole = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
-        key *= tl.exp(whole - sums)[:, None]
-        matrix = tl.dot(tl.trans(key), delta, matrix * tl.exp(whole), input_precision=PRECISION)
+        steps = decay + head * decay_head_stride
+        if BY_CHANNEL:
+            sums, whole = channel_sums(steps, token, valid, decay_stride, 0, KEY_DIM, BLOCK)
+            key *= tl.exp(whole - sums)
+            matrix *= tl.exp(tl.trans(whole))
+        else:
+            sums, whole = decay_sums(steps, token, valid, decay_stride)
+            key *= tl.exp(whole - sums)[:, None]
+            matrix *= tl.exp(whole)
+        matrix = tl.dot(tl.trans(key), delta, matrix, input_precision=PRECISION)
     tl.store(state + here, matrix, inside)
 
 
@@ -258,6 +325,7 @@ def read_chunks(
     COPIES: tl.constexpr,
     KEY_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
+    BY_CHANNEL: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
     SLICE: tl.constexpr,
@@ -269,16 +337,25 @@ def read_chunks(
     valid = token < num_tokens
     query_head = queries + head // COPIES * query_head_stride
     key_head = keys + head // COPIES * key_head_stride
-    sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
+    decay += head * decay_head_stride
     length = inverse_lengths(query_head, token, valid, query_stride, epsilon, KEY_DIM, BLOCK)
     length *= query_scale
-    attention = row_products(
-        query_head, key_head, token, valid, query_stride, key_stride, KEY_DIM, CHUNK, SLICE
-    )
+    seen = place[:, None] >= place[None, :]
     key_length = inverse_lengths(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
-    attention *= length[:, None] * key_length[None, :]
-    attention *= pairwise_decay(sums, place[:, None] >= place[None, :])
-    length *= tl.exp(sums)
+    if BY_CHANNEL:
+        attention = channel_products(
+            query_head, key_head, decay, token, valid, query_stride, key_stride, decay_stride,
+            seen, KEY_DIM, CHUNK, SLICE,
+        )  # fmt: skip
+        attention *= length[:, None] * key_length[None, :]
+    else:
+        sums, _ = decay_sums(decay, token, valid, decay_stride)
+        attention = row_products(
+            query_head, key_head, token, valid, query_stride, key_stride, KEY_DIM, CHUNK, SLICE
+        )
+        attention *= length[:, None] * key_length[None, :]
+        attention *= pairwise_decay(sums, seen)
+        length *= tl.exp(sums)
     first = (chunk.to(tl.int64) * num_heads + head) * KEY_DIM
     line = token.to(tl.int64)[:, None] * num_heads + head
     for value_at in range(0, VALUE_DIM, SLICE):
@@ -288,6 +365,9 @@ def read_chunks(
         result = tl.dot(attention, delta, input_precision=PRECISION)
         for at in range(0, KEY_DIM, SLICE):
             query = row_slice(query_head, token, valid, query_stride, at, KEY_DIM, SLICE)
+            if BY_CHANNEL:
+                faded, _ = channel_sums(decay, token, valid, decay_stride, at, KEY_DIM, SLICE)
+                query *= tl.exp(faded)
             row = at + tl.arange(0, SLICE)[:, None]
             inside = (row < KEY_DIM) & (column < VALUE_DIM)
             state = tl.load(before + (first + row) * VALUE_DIM + column, inside, 0.0)

@@ -3,7 +3,8 @@
  *
  *     S <- e^g S;  delta = beta (v - S^T k);  S <- S + k delta^T;  o = S^T q
  *
- * Keys have length 1 and queries 1 / sqrt(dk), made so here.
+ * g is a number, or one for each row of S. Keys have length 1 and queries 1 / sqrt(dk), made so
+ * here.
  */
 #include "gated_delta/rule.h"
 #include "native/calls.h"
@@ -14,16 +15,17 @@
 POOL_TAKES(struct delta_run);
 
 INLINE void columns(float *state, long stride, long dim, long width, const float *query,
-                    const float *key, const float *value, float kept, float beta, float *to) {
+                    const float *key, const float *value, const float *kept, float beta,
+                    float *to) {
     float read[COLUMNS] = {0}, delta[COLUMNS], answer[COLUMNS] = {0};
     for (long row = 0; row < dim; row++)
         for (long column = 0; column < width; column++)
-            read[column] += key[row] * (kept * state[row * stride + column]);
+            read[column] += key[row] * (kept[row] * state[row * stride + column]);
     for (long column = 0; column < width; column++)
         delta[column] = beta * (value[column] - read[column]);
     for (long row = 0; row < dim; row++)
         for (long column = 0; column < width; column++) {
-            float number = kept * state[row * stride + column] + key[row] * delta[column];
+            float number = kept[row] * state[row * stride + column] + key[row] * delta[column];
             state[row * stride + column] = number;
             answer[column] += query[row] * number;
         }
@@ -38,12 +40,16 @@ static void one_token(const struct delta_run *all, long token, long head, long s
     long key_head = head / (all->value_heads / all->key_heads), dim = all->key_dim;
     long stride = all->value_dim, width = stride - start < COLUMNS ? stride - start : COLUMNS;
     long number = token * all->value_heads + head;
-    float query[MOST_KEYS], key[MOST_KEYS];
+    float query[MOST_KEYS], key[MOST_KEYS], kept[MOST_KEYS];
     of_length((const float *)all->queries + token * all->query_stride + key_head * dim, query, dim,
               1.0f / sqrtf((float)dim));
     of_length((const float *)all->keys + token * all->key_stride + key_head * dim, key, dim, 1.0f);
-    float decay = ((const float *)all->decay)[number], beta = ((const float *)all->beta)[number];
-    float kept = kept_of(decay);
+    float beta = ((const float *)all->beta)[number];
+    const float *decay = (const float *)all->decay + number * (all->by_channel ? dim : 1);
+    if (all->by_channel)
+        for (long row = 0; row < dim; row++) kept[row] = kept_of(decay[row]);
+    else
+        for (long row = 0; row < dim; row++) kept[row] = kept_of(*decay);
     float *state = (float *)all->state + head * dim * stride + start;
     const float *value = (const float *)all->values + token * all->value_stride;
     float *to = (float *)all->to + number * stride + start;
@@ -68,15 +74,23 @@ int waymark_delta_step(struct delta_run *all) {
     return 1;
 }
 
-int waymark_delta_gates(struct delta_gates *all) {
+INLINE void gates(const struct delta_gates *all, long token, int is_bfloat) {
     const float *rate = all->rate, *bias = all->bias;
-    float *decay = all->decay, *beta = all->beta;
-    for (long token = 0; token < all->tokens; token++)
-        for (long head = 0; head < all->heads; head++) {
-            long from = token * all->stride + head, to = token * all->heads + head;
-            float step = read_number(all->steps, from, all->is_bfloat) + bias[head];
-            decay[to] = rate[head] * softplus(step);
-            beta[to] = all->multiplier * sigmoid(read_number(all->betas, from, all->is_bfloat));
-        }
+    float *decay = (float *)all->decay + token * all->decays;
+    float *beta = (float *)all->beta + token * all->heads;
+    for (long place = 0; place < all->decays; place++) {
+        float step = read_number(all->steps, token * all->step_stride + place, is_bfloat);
+        decay[place] = rate[place] * softplus(step + bias[place]);
+    }
+    for (long head = 0; head < all->heads; head++) {
+        float number = read_number(all->betas, token * all->beta_stride + head, is_bfloat);
+        beta[head] = all->multiplier * sigmoid(number);
+    }
+}
+
+ROW_OF_EITHER_TYPE(gates_of_token, delta_gates, gates)
+
+int waymark_delta_gates(struct delta_gates *all) {
+    pool_each(gates_of_token, all, all->tokens, all->decays, all->threads);
     return 1;
 }

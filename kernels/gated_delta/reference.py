@@ -11,8 +11,13 @@ A = strictly_lower(beta K K^T Gamma),
     (I + A) D = beta (V - e^G K S);  O = e^G Q S + lower(Q K^T Gamma) D
     S <- e^(G_C) S + (e^(G_C - G) K)^T D
 
+In Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692) each row of the state, or number of a
+key, has a decay of its own: e^g is a diagonal matrix, and Gamma is inside the sums of K K^T and
+Q K^T.
+
 All arithmetic and the state are float32. Each key head serves hv / hk neighbouring value heads.
-Shapes: queries, keys [n, hk, dk]; values [n, hv, dv]; decay g and beta [n, hv]; state [hv, dk, dv].
+Shapes: queries, keys [n, hk, dk]; values [n, hv, dv]; decay g [n, hv], or [n, hv, dk] by channel;
+beta [n, hv]; state [hv, dk, dv].
 """
 
 from __future__ import annotations
@@ -26,6 +31,9 @@ from torch.nn import functional as F
 from kernels.common.scans import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
+CHANNEL_CHUNK = (
+    16  # with a decay by channel, whose Gamma has as many numbers for each pair as a key
+)
 _EPSILON = 1e-6  # under the root of a key's squared length
 # A value decayed to e^-40 is 4e-18 of itself: lost next to anything in float32. Smaller factors
 # end in numbers below 1e-38, with which a processor computes ten times slower and more.
@@ -40,7 +48,7 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
     copies = state.shape[0] // keys.shape[1]
     query, key = _each(_unit_rows(queries), copies), _each(_unit_rows(keys), copies)
     value, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
-    state.mul_(decay.float().T.unsqueeze(-1).clamp(min=_FORGOTTEN).exp_())
+    state.mul_(_by_head(decay).mT.clamp(min=_FORGOTTEN).exp_())
     delta = torch.baddbmm(value, key, state, alpha=-1).mul_(beta)
     state.baddbmm_(key.mT, delta)
     # With beta=0 the first argument lends its shape alone, and the query's length costs no call.
@@ -49,18 +57,19 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """In chunks of 64: outputs [n, hv, dv] float32; `state` is updated in place."""
-    outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
+    """In chunks: outputs [n, hv, dv] float32; `state` is updated in place."""
+    rows = CHUNK if given.decay.dim() == 2 else CHANNEL_CHUNK
+    outputs = [_chunk(chunk, state) for chunk in given.split(rows)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def delta_gates(
     step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta), both [n, hv]
-    float32.
+    """The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta), both float32.
 
-    `step` and `beta` [n, hv] are a layer's projections; `rate` < 0 and `bias` [hv] are float32.
+    `step` [n, decays] and `beta` [n, hv] are a layer's projections; `rate` < 0 and `bias` [decays]
+    are float32. There are hv decays, or hv * dk by channel.
     """
     return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float()).mul_(multiplier)
 
@@ -70,17 +79,34 @@ def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _unit_queries(queries), _unit(keys)
     values, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
-    total = decay.float().T.cumsum(-1).unsqueeze(-1)
-    weights = (total - total.mT).clamp_(_FORGOTTEN, 0).exp_().tril_()
-    attention = _each(torch.bmm(queries, keys.mT), copies).mul_(weights)
-    lower = _each(torch.bmm(keys, keys.mT), copies).mul_(weights).mul_(beta)
-    queries, keys = _each(queries, copies), _each(keys, copies)
-    since_start, until_end = total.clamp(min=_FORGOTTEN).exp_(), weights[:, -1].unsqueeze(-1)
+    total = _by_head(decay).cumsum(1)
+    since_start = total.clamp(min=_FORGOTTEN).exp_()
+    kept = since_start[:, -1:].mT
+    if decay.dim() == 2:
+        weights = (total - total.mT).clamp_(_FORGOTTEN, 0).exp_().tril_()
+        attention = _each(torch.bmm(queries, keys.mT), copies).mul_(weights)
+        lower = _each(torch.bmm(keys, keys.mT), copies).mul_(weights)
+        queries, keys = _each(queries, copies), _each(keys, copies)
+        latest = keys * weights[:, -1].unsqueeze(-1)
+    else:
+        queries, keys = _each(queries, copies), _each(keys, copies)
+        gamma = (total.unsqueeze(2) - total.unsqueeze(1)).clamp_(_FORGOTTEN, 0).exp_()
+        weighed = gamma.mul_(keys.unsqueeze(1))
+        attention = torch.matmul(weighed, queries.unsqueeze(-1)).squeeze(-1).tril_()
+        lower, latest = torch.matmul(weighed, keys.unsqueeze(-1)).squeeze(-1), weighed[:, -1]
+        # What is read from the state decays before the sums, not after them.
+        queries, keys = queries * since_start, keys * since_start
+        since_start = _constant(1.0, state.device)
     errors = torch.addcmul(values, torch.bmm(keys, state), since_start, value=-1).mul_(beta)
-    delta = _solve(lower, errors)
+    delta = _solve(lower.mul_(beta), errors)
     answers = torch.bmm(queries, state).mul_(since_start).baddbmm_(attention, delta)
-    state.mul_(since_start[:, -1:]).baddbmm_((keys * until_end).mT, delta)
+    state.mul_(kept).baddbmm_(latest.mT, delta)
     return answers.transpose(0, 1)
+
+
+def _by_head(decay: Tensor) -> Tensor:
+    """[hv, n, 1], or [hv, n, dk] by channel, in float32."""
+    return decay.float().view(*decay.shape[:2], -1).transpose(0, 1)
 
 
 def _solve(lower: Tensor, errors: Tensor) -> Tensor:

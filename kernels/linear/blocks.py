@@ -51,8 +51,6 @@ class StoredRows:
         return StoredRows((len(order), self.shape[1]), fill)
 
     def split(self, count: int) -> list[StoredRows]:
-        """Parts of `count` rows each, the last of what is left."""
-
         def part(first: int) -> StoredRows:
             rows = min(count, self.shape[0] - first)
             return StoredRows(
@@ -65,9 +63,9 @@ class StoredRows:
 class BlockFormat:
     """Weights [outputs, inputs] as rows of blocks of one type.
 
-    The stored form is one tensor, uint8 [outputs, row bytes]: the rows of a file, in the order of
-    the outputs. With `columns`, int64 [inputs], the matrix multiplies `given[:, columns]`: number i
-    of each stored row belongs to column `columns[i]` of the rows that it is given.
+    The stored form is one tensor, uint8 [outputs, row bytes]. With `columns`, int64 [inputs], the
+    matrix multiplies `given[:, columns]`: number i of each stored row belongs to column
+    `columns[i]` of the rows that it is given.
     """
 
     is_plain = False
@@ -108,7 +106,7 @@ class BlockFormat:
 
 
 class DequantisingBlockMatrix(Matrix):
-    """A `Matrix` that dequantises to the type of its inputs, a strip of outputs at a time."""
+    """Dequantises to the type of its inputs, a strip of outputs at a time."""
 
     def __init__(self, format: BlockFormat, rows: Tensor, bias: Tensor | None) -> None:
         self._type, self._rows, self._bias = format.type, rows.cpu(), bias

@@ -79,8 +79,8 @@ Clock = Callable[[], float]
 def keeps_up(product: Product, plain: Product, clock: Clock = time.perf_counter) -> bool:
     """True if `product` takes at most MARGIN times as long as `plain`, by the best round.
 
-    Stops at the first round that shows it, about a millisecond; else after three rounds for each
-    number of rows, and more within GIVEN_UP_S.
+    Stops at the first round that shows it; else after three rounds for each number of rows, and
+    more within GIVEN_UP_S.
     """
     # Work done once, at the first call, is not part of a product.
     product(1), plain(1)

@@ -1,7 +1,7 @@
 """y = x W^T with W of integers or GGUF blocks in Triton, for 1 to 16 rows; and dequantising W.
 
 Integers up to 127 are exact in bfloat16, so tensor cores multiply them, and the scale is applied to
-the sum. A row's bits depend on nothing but the row. With more rows the caller dequantises.
+the sum. With more rows the caller dequantises.
 
 In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
 the even group in its low half and of the odd group in its high half, so both halves of a tile are
@@ -91,7 +91,6 @@ class GroupWeight:
         return sum(each.nbytes for each in self.tensors)
 
     def aligned(self, inputs: Tensor) -> Tensor:
-        """Rows padded with zeros to whole groups."""
         return in_whole_groups(inputs)
 
     def times(self, inputs: Tensor) -> Tensor:
@@ -113,7 +112,7 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
 
 
 def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
-    """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`; raises ValueError if n > 16."""
+    """[n, num_inputs] -> [n, num_outputs]; raises ValueError if n > 16."""
     assert weight.values.is_contiguous() and weight.scale.is_contiguous()
     tiles, shares = _grid(inputs, weight.shape, _INPUTS)
     sums = _sums(inputs, weight.shape, shares)
@@ -140,7 +139,7 @@ def group_linear(inputs: Tensor, weight: GroupWeight) -> Tensor:
 
 
 def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
-    """The weight [num_outputs, num_inputs] in `dtype`, without other temporaries."""
+    """[num_outputs, num_inputs] in `dtype`, without other temporaries."""
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
     steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)

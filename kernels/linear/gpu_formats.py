@@ -1,9 +1,8 @@
 """8 and 4-bit matrices and GGUF blocks on an NVIDIA GPU, and whether its products can be trusted.
 
-Q4_K, Q6_K and Q8_0 stay blocks, their fields separated so that each is aligned; blocks of other
-types are dequantised when they are loaded. Up to MAX_ROWS rows use Triton's integer products, more
-go through floats, some megabytes of outputs at a time. Stored weights are the same as on every
-other backend.
+Q4_K, Q6_K and Q8_0 stay blocks, their fields separated so that each is aligned; others are
+dequantised when they are loaded. Up to MAX_ROWS rows use Triton's integer products, more go through
+floats, some megabytes of outputs at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _FLOATS = 2**24  # numbers turned into floats at a time: enough to keep a whole 
 
 
 class GpuMatrix(Matrix):
-    """A `Matrix` of integers or blocks on the device, of `given[:, columns]` if there are any."""
+    """Integers or blocks on the device, of `given[:, columns]` if there are any."""
 
     def __init__(
         self,
@@ -213,7 +212,7 @@ def _six_bit_scales(packed: Tensor) -> Tensor:
 
 @cache
 def multiplies_blocks(device: torch.device) -> bool:
-    """True if products with blocks compile on `device` and are right; if not, the log says why."""
+    """Like `multiplies_integers`."""
     return are_right(
         _block_trials(device), device, "GGUF blocks are dequantised on load on this GPU"
     )

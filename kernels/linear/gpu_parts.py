@@ -1,5 +1,4 @@
-"""How GPU kernels unpack weights in groups: w = code * scale + offset, with a scale and perhaps an
-offset for each group of a row.
+"""How GPU kernels unpack weights in groups: w = code * scale + offset.
 
 The kinds are int4 and types of GGUF blocks. A kind is its sizes (`KINDS`), the bytes of a step, the
 codes of a group in them, and the group's scale. Codes have up to 8 bits, so they are exact in
@@ -160,8 +159,7 @@ def grouped_product(
 ) -> tl.tensor:
     """The product of `rows` [ROWS, 1], pointers to `given` inputs, with some outputs, in float32.
 
-    A group's sum of products is exact but for its own roundings; groups are added up in one order.
-    If SHARED, axis 1 of the programs shares the inputs out.
+    Groups are added up in one order. If SHARED, axis 1 of the programs shares the inputs out.
     """
     known, line = output < num_outputs, output.to(tl.int64)
     place = tl.arange(0, GROUP)[None, :]

@@ -57,10 +57,9 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
 
 
 class PackedInt4Matrix(Matrix):
-    """A `Matrix` in torch's packed int4 layout, for bfloat16."""
+    """In torch's packed int4 layout, for bfloat16; needs `multiplies_int4`."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """Takes tensors of `quantise`; needs `multiplies_int4`."""
         found = lanes()
         assert found is not None, "torch's int4 layout is not known here"
         self._lanes = found
@@ -102,7 +101,7 @@ class PackedInt4Matrix(Matrix):
 
 
 class DequantisingInt4Matrix(Matrix):
-    """A `Matrix` that dequantises at every call, for any type and processor."""
+    """For any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         self._halves, self._scales, self._bias = values, scales, bias
@@ -121,7 +120,7 @@ class DequantisingInt4Matrix(Matrix):
 
 
 class Int4Format:
-    """4-bit weights, in torch's layout for products if `packed`."""
+    """In torch's layout for products if `packed`."""
 
     is_plain = False
     quantises = True

@@ -74,7 +74,7 @@ class IntegerMatrix(Matrix):
 
 
 class DequantisedMatrix(Matrix):
-    """A `Matrix` that dequantises at every call, a block at a time."""
+    """A block at a time."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         self._values, self._scales, self._bias = values, scales, bias
@@ -93,7 +93,7 @@ class DequantisedMatrix(Matrix):
 
 
 class Int8Format:
-    """8-bit weights, multiplied in slices of `rows` rows, or as floats if None."""
+    """Multiplied in slices of `rows` rows, or as floats if None."""
 
     is_plain = False
     quantises = True

@@ -1,7 +1,7 @@
 """Matrices of the compiled kernels, as stored.
 
 A generated token reads the weight once (GEMV). A prompt's rows go through blocks packed on the way
-(GEMM); a row's bits depend on nothing but the row.
+(GEMM).
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ _LONGEST_SUM = 2**16
 
 
 class NativeMatrix(Matrix):
-    """Base of the matrices. `kernel` names the product of a step; `compiled`: many rows use
-    the library, too, `widened` as float32.
-    """
+    """`kernel` names the product of a step; `compiled`: many rows use the library, too, `widened`
+    as float32."""
 
     # Rows of inputs are filled up with zeros to a multiple of this.
     _filled_up_to = 1
@@ -86,7 +85,7 @@ class NativeMatrix(Matrix):
             result.copy_(self._otherwise(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """Like `Matrix`: weights are stored output by output, or some outputs by some."""
+        """Weights are stored output by output, or some outputs by some."""
         found = copy(self)
         found.shape = min(num_outputs, self.shape[0]), self.shape[1]
         found.weight = self.weight[: -(-num_outputs // self._outputs_of_row)]
@@ -129,12 +128,6 @@ class NativeBfloatMatrix(NativeMatrix):
 
 
 class NativeIntegerMatrix(NativeMatrix):
-    def __init__(
-        self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> None:
-        shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        super().__init__(library, "linear_int8", shape, *held, bias)
-
     def _takes(self, inputs: Tensor) -> bool:
         return self.shape[1] <= _LONGEST_SUM and super()._takes(inputs)
 
@@ -145,12 +138,6 @@ class NativeIntegerMatrix(NativeMatrix):
 
 class NativeInt4Matrix(NativeMatrix):
     _filled_up_to = GROUP
-
-    def __init__(
-        self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> None:
-        shape = (values.shape[0], 2 * values.shape[1])
-        super().__init__(library, "linear_int4", shape, values, scales, bias)
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
         assert self.scales is not None
@@ -183,7 +170,8 @@ class NativeInt8Format(Int8Format):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
-        return NativeIntegerMatrix(self._library, values, scales, bias)
+        shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
+        return NativeIntegerMatrix(self._library, "linear_int8", shape, *held, bias)
 
 
 class NativeInt4Format(Int4Format):
@@ -200,7 +188,8 @@ class NativeInt4Format(Int4Format):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
-        return NativeInt4Matrix(self._library, values, scales, bias)
+        shape = values.shape[0], 2 * values.shape[1]
+        return NativeInt4Matrix(self._library, "linear_int4", shape, values, scales, bias)
 
 
 def _readable(weight: Tensor) -> bool:

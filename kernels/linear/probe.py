@@ -43,10 +43,7 @@ T = TypeVar("T")
 def best_rows(
     dtype: torch.dtype, integers: str | None = None, clock: Clock = time.perf_counter
 ) -> int:
-    """The slice size with which 512 rows of `dtype` are fastest, by its best round.
-
-    The choices alternate within a round, so that a busy moment hits all of them.
-    """
+    """The slice size with which 512 rows of `dtype` are fastest, by its best round."""
     as_integers = integers == "int8" and multiplies_integers()
     inputs, weight = torch.ones(_ROWS, _SHAPE[1], dtype=dtype), torch.ones(_SHAPE, dtype=dtype)
     matrices = {}
@@ -60,9 +57,8 @@ def best_rows(
 
 
 def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
-    """The fastest product of many bfloat16 rows. The library's is preferred within a tenth: its
-    rows can share a call. Torch's is not considered on arm64, where it errs by more than rounding.
-    """
+    """The library's is preferred within a tenth: its rows can share a call. Torch's is not
+    considered on arm64, where it errs by more than rounding."""
     inputs = torch.ones(_ROWS, _SHAPE[1], dtype=torch.bfloat16)
     weight = torch.ones(_SHAPE, dtype=torch.bfloat16)
     own: list[Product] = ["pairs", "floats"] if library.has_pairs else ["floats"]
@@ -80,8 +76,11 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
 def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
-    """The type that is faster with one large matrix. A larger type has to be clearly faster."""
-    matrices = {dtype: _large(dtype, held) for dtype, held in formats.items()}
+    """With one large matrix. A larger type has to be clearly faster."""
+    matrices = {
+        dtype: held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
+        for dtype, held in formats.items()
+    }
     seconds = dict.fromkeys(matrices, float("inf"))
     for dtype, matrix in _in_turns(matrices):
         run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
@@ -93,17 +92,13 @@ def faster_float(
 
 
 def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
-    """Time each choice once a round: one round, and more while there is time."""
+    """One round, and more while there is time; a busy moment hits all choices."""
     began = time.monotonic()
     for number in range(_ROUNDS):
         for choice, matrix in matrices.items():
             if number and time.monotonic() - began > _PATIENCE_S:
                 return
             yield choice, matrix
-
-
-def _large(dtype: torch.dtype, held: WeightFormat) -> Matrix:
-    return held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
 
 
 def _seconds(

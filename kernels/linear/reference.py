@@ -31,23 +31,22 @@ class Matrix(Protocol):
         ...
 
     def step(self, inputs: Tensor) -> Tensor:
-        """The product as a call, for a generated token."""
         return self(inputs)
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
-        """Write either product into `result` [n, outputs], whose rows may have gaps."""
+        """Write either product into `result`, whose rows may have gaps."""
         result.copy_(self.step(inputs) if is_step else self(inputs))
 
     def first(self, num_outputs: int) -> Matrix:
-        """The matrix of at least the first `outputs` outputs, sharing memory."""
+        """The matrix of at least the first `num_outputs` outputs, sharing memory."""
         return self
 
 
 class StoredFormat(Protocol):
     """How weights are stored until they are packed.
 
-    `is_plain`: the stored and the packed form are the weight itself. Stored rows of equal formats
-    may be packed as one matrix.
+    `is_plain`: the stored and the packed form are the weight itself. Rows of equal formats may be
+    packed as one matrix.
     """
 
     @property
@@ -57,11 +56,11 @@ class StoredFormat(Protocol):
     def quantises(self) -> bool: ...
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        """The matrix of stored tensors; `kept` is not needed any more."""
+        """`kept` is not needed any more."""
         ...
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """Bytes of a weight of this shape; `dtype` is its type if plain."""
+        """`dtype` is the type of a plain weight."""
         ...
 
 
@@ -119,7 +118,7 @@ class PlainFormat:
 
 
 class StackedMatrix(Matrix):
-    """Matrices of the same inputs as one, their outputs concatenated."""
+    """Matrices of the same inputs, their outputs concatenated."""
 
     def __init__(self, matrices: list[Matrix], widths: list[int]) -> None:
         self._matrices, self._widths = matrices, widths
@@ -162,10 +161,10 @@ class WeightFormats:
     """The formats of a model's matrices: `usual` may be quantised, `exact` never.
 
     Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
-    their file, because a packed output head can't serve as one. `exact_invariant`, if any, holds
-    exact matrices that tokens go through, for when `exact` is not batch invariant. `published`, if
-    any, makes the format of matrices that stay blocks of a GGUF file, from a type, inputs and
-    columns as `BlockFormat` has them; tables must be `rows_from_file` then.
+    their file, because a packed output head can't serve as one. `exact_invariant` holds exact
+    matrices that tokens go through, for when `exact` is not batch invariant. `published` makes the
+    format of matrices that stay blocks of a GGUF file, from a type, inputs and columns as
+    `BlockFormat` has them; tables must be `rows_from_file` then.
     """
 
     usual: WeightFormat

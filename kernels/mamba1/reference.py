@@ -33,8 +33,7 @@ def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
     """Like `mamba1_step`. There is no dual form as in Mamba-2: with a rate for each state, a
-    chunk would need a product for each.
-    """
+    chunk would need a product for each."""
     inputs = given.inputs
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
     for place, token in enumerate(given.split(1)):

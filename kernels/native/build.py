@@ -73,7 +73,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
     """The library for this processor in `folder`, compiled if it is missing or damaged.
 
     Its name ends in its digest: loading a truncated file would crash the process. `check` is called
-    while it compiles and may raise. Raises CannotCompileError.
+    while it compiles. Raises CannotCompileError.
     """
     try:
         keep_to_ourselves(folder)
@@ -84,7 +84,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
 
 
 def keep_to_ourselves(folder: Path) -> None:
-    """Create the folder, writable by this user only, because its libraries are executed."""
+    """Writable by this user only, because its libraries are executed."""
     try:
         private_folder(folder)
     except NotPrivateError as error:
@@ -124,7 +124,7 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 @contextlib.contextmanager
 def scratch_in(folder: Path) -> Iterator[Path]:
-    """A temporary folder. Also removes folders that killed builds left."""
+    """Also removes folders that killed builds left."""
     _clear_left_behind(folder)
     # Windows keeps a program that has just run from being deleted, now and then.
     with tempfile.TemporaryDirectory(
@@ -150,7 +150,8 @@ def _make(target: Path, check: Check | None) -> None:
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
     flags = [*_flags(), "-I", str(_KERNELS)]
-    library = [*compiler, *flags, *_sources(), "-o", f"./{target.name}", "-lm"]
+    sources = sorted(str(each) for each in _KERNELS.glob("*/*.c") if each != _CHECK)
+    library = [*compiler, *flags, *sources, "-o", f"./{target.name}", "-lm"]
     flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
     program = [*compiler, *flags, str(_CHECK), f"./{target.name}", "-o", "./check"]
     for command in (library, program, ["./check"]):
@@ -188,12 +189,8 @@ def _flags() -> list[str]:
     return [*_FLAGS, *chosen, *widest]
 
 
-def _sources() -> list[str]:
-    return sorted(str(each) for each in _KERNELS.glob("*/*.c") if each != _CHECK)
-
-
 def _digest() -> str:
-    """Identifies everything that decides the compiled code, except the compiler's version."""
+    """Everything that decides the compiled code, except the compiler's version."""
     digest = hashlib.blake2b(digest_size=8)
     system = platform.system(), platform.machine(), processor_facts()
     for part in (*_flags(), *system, sources_digest()):
@@ -213,7 +210,7 @@ def run(command: list[str], folder: Path, deadline: float, check: Check | None =
     """Run a program in `folder`, until `deadline` (time.monotonic) at most.
 
     It gets its own session, so that its children end with it, no input, and `folder` for temporary
-    files. `check` is called meanwhile and may raise. Raises RunError.
+    files. Raises RunError.
     """
     said = folder / "said"
     try:

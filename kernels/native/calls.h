@@ -110,24 +110,25 @@ struct weighted_sum {
 };
 int waymark_weighted_sum(struct weighted_sum *);
 
-/* x / sqrt(mean(x^2) + epsilon) * scale over rows `from` [tokens, heads, width]; `scale` float32.
- */
+/* x / sqrt(mean(x^2) + epsilon) * scale over rows `from` [tokens, heads, width + passed], of which
+ * the last `passed` numbers stay as they are; `scale` float32. */
 struct rms_norm {
     const void *from, *scale;
     void *to;
-    long tokens, heads, width, token_stride, head_stride;
+    long tokens, heads, width, passed, token_stride, head_stride;
     float epsilon;
     int is_bfloat, threads;
 };
 int waymark_rms_norm(struct rms_norm *);
 
-/* The same of float32 rows, times silu of `gate`; `is_bfloat` is about `gate` and `to`. */
+/* The same of float32 rows, times silu of `gate`, or its sigmoid; `is_bfloat` is about `gate` and
+ * `to`. */
 struct gated_rms_norm {
     const void *from, *scale, *gate;
     void *to;
     long tokens, heads, width, gate_stride;
     float epsilon;
-    int is_bfloat, threads;
+    int sigmoid, is_bfloat, threads;
 };
 int waymark_gated_rms_norm(struct gated_rms_norm *);
 
@@ -183,13 +184,13 @@ int waymark_short_conv(struct short_conv *);
 /* The gated delta rule, all float32: `queries`, `keys` [tokens, key_heads, key_dim] and `values`
  * [tokens, value_heads, value_dim] whose tokens are a stride apart, `decay`, `beta` [tokens,
  * value_heads], `to` [tokens, value_heads, value_dim], `state` [value_heads, key_dim, value_dim],
- * updated in place. */
+ * updated in place. `by_channel`: `decay` is [tokens, value_heads, key_dim]. */
 struct delta_run {
     const void *queries, *keys, *values, *decay, *beta;
     void *state, *to;
     long tokens, key_heads, value_heads, key_dim, value_dim;
     long query_stride, key_stride, value_stride;
-    int threads;
+    int by_channel, threads;
     void *failed; /* its own */
 };
 /* One token after the other; `key_dim` is 1024 at most. */
@@ -197,14 +198,14 @@ int waymark_delta_step(struct delta_run *);
 /* Many in blocks: `key_dim` is 256 at most, `value_dim` as well and a multiple of sixteen. */
 int waymark_delta_run(struct delta_run *);
 
-/* The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta) of rows of `heads`
- * numbers; `rate`, `bias` [heads] and both results [tokens, heads] are float32. */
+/* The log decay rate * softplus(step + bias) of rows of `decays` numbers, and multiplier *
+ * sigmoid(beta) of rows of `heads`; `rate`, `bias` [decays] and both results are float32. */
 struct delta_gates {
     const void *steps, *betas, *rate, *bias;
     void *decay, *beta;
-    long tokens, heads, stride;
+    long tokens, decays, heads, step_stride, beta_stride;
     float multiplier;
-    int is_bfloat;
+    int is_bfloat, threads;
 };
 int waymark_delta_gates(struct delta_gates *);
 

@@ -79,10 +79,10 @@ static int experts(int bfloat) {
 }
 
 static int rows(int bfloat) {
-    struct rms_norm norm = {room(), room(),   room(), ROWS,   2, SIZE / 2 - 1,
-                            SIZE,   SIZE / 2, 1e-6f,  bfloat, 2};
-    struct gated_rms_norm gated = {room(),       room(), room(), room(), ROWS, 2,
-                                   SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
+    struct rms_norm norm = {room(), room(), room(),   ROWS,  2,      SIZE / 2 - 1,
+                            1,      SIZE,   SIZE / 2, 1e-6f, bfloat, 2};
+    struct gated_rms_norm gated = {room(),       room(), room(), room(), ROWS,   2,
+                                   SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, bfloat, 2};
     struct rotate rotate = {room(), room(), room(),   room(), ROWS, 2, SIZE / 2,
                             17,     SIZE,   SIZE / 2, bfloat, 0,    2};
     struct gated_product product = {room(), room(), room(), ROWS,   SIZE - 1,
@@ -106,12 +106,12 @@ static int delta_nets(int bfloat) {
                              SIZE - 1, 4,      SIZE,   bfloat, bfloat};
     struct short_conv gated = {room(), room(),   room(), room(), room(), room(),
                                ROWS,   SIZE / 3, 3,      SIZE,   bfloat, 2};
-    struct delta_run rule = {room(), room(), room(), room(),   room(), room(), room(), ROWS,
-                             2,      4,      33,     SIZE - 1, 66,     66,     192,    2};
-    struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,
-                             2,      4,      33,     48,     66,     66,     192,    2};
-    struct delta_gates gates = {room(), room(), room(), room(), room(), room(),
-                                ROWS,   17,     SIZE,   2,      bfloat};
+    struct delta_run rule = {room(), room(), room(),   room(), room(), room(), room(), ROWS, 2,
+                             4,      33,     SIZE - 1, 66,     66,     192,    0,      2};
+    struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS, 2,
+                             4,      33,     48,     66,     66,     192,    bfloat, 2};
+    struct delta_gates gates = {room(), room(), room(), room(), room(), room(), ROWS,
+                                99,     17,     SIZE,   SIZE,   2,      bfloat, 2};
     struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat, 2};
     struct mamba2 space = {room(), room(), room(), room(), room(), room(), room(), room(), ROWS,
                            4,      2,      33,     48,     192,    96,     96,     2};

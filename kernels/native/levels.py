@@ -21,7 +21,7 @@ _BF16 = (*_VNNI, "avx512_bf16")
 
 
 class NoSuchLevelError(Exception):
-    """The named level does not exist, or this processor can't run it."""
+    """Unknown, or this processor can't run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ LEVELS = (
 
 
 def machine() -> str:
-    """This processor's architecture, by one name on all systems."""
+    """By one name on all systems."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "aarch64": "arm64"}.get(name, name)
 

@@ -1,7 +1,7 @@
 """Loads, calls and records the compiled kernels.
 
-calls.h is the only description of a call; its structs are read here. Calls release Python's lock,
-so that heartbeats and cancelling go on. The thread pool takes one call at a time.
+calls.h is the only description of a call; its structs are read here. Calls release Python's lock.
+The thread pool takes one call at a time.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Library:
             self._quiet()
 
     def replay(self, calls: Any, first: int, end: int) -> int:
-        """Repeat an array's calls from `first` to before `end`; returns the index reached."""
+        """Returns the index reached."""
         with self._turn:
             return int(self._replay(calls, first, end))
 
@@ -139,8 +139,8 @@ def _share_threads(library: ctypes.CDLL) -> None:
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
     """The kernels for this processor; if there are none, None, and the log says once why.
 
-    The first call compiles them or validates shipped ones. `check` is called meanwhile and may
-    raise; the next call then starts anew.
+    The first call compiles them or validates shipped ones; after `check` raises, the next call
+    starts anew.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None

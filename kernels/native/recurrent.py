@@ -84,12 +84,12 @@ def delta_gates(
     bias: Tensor,
     multiplier: float = 1.0,
 ) -> tuple[Tensor, Tensor] | None:
-    if not (step.stride() == beta.stride() and step.dtype == beta.dtype and in_rows(step)):
+    if not (step.dtype == beta.dtype and in_rows(step) and in_rows(beta)):
         return None
-    decay, open_by = torch.empty(step.shape), torch.empty(step.shape)
+    decay, open_by = torch.empty(step.shape), torch.empty(beta.shape)
     library.delta_gates(
-        *map(address, (step, beta, rate, bias, decay, open_by)), *step.shape, step.stride(0),
-        multiplier, is_bfloat(step),
+        *map(address, (step, beta, rate, bias, decay, open_by)), *step.shape, beta.shape[1],
+        step.stride(0), beta.stride(0), multiplier, is_bfloat(step), get_num_threads(),
     )  # fmt: skip
     return decay, open_by
 
@@ -114,7 +114,7 @@ def _delta_rule(kernel: Kernel, given: DeltaInputs, state: Tensor) -> Tensor | N
     result = torch.empty(given.values.shape)
     kernel(
         *map(address, (*given, state, result)), *given.keys.shape[:2], *state.shape,
-        *(each.stride(0) for each in rows), get_num_threads(),
+        *(each.stride(0) for each in rows), given.decay.dim() == 3, get_num_threads(),
     )  # fmt: skip
     return result
 

@@ -1,7 +1,7 @@
 """The shipped kernels: a compiled library for each processor level, built by `packaging/native`.
 
 A library is loaded only if it was built from the present sources, its bytes match the manifest, and
-a child process has run all its kernels here. A source checkout need not have them.
+a child process has run all its kernels here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ILLEGAL = (-4, 0xC000001D)
 
 
 class NoneShippedError(Exception):
-    """Why no library can be used, for a person to read; empty if there are none."""
+    """Why, for a person; empty if there are none."""
 
 
 def folder(system: str = "", architecture: str = "") -> Path:
@@ -48,8 +48,8 @@ def folder(system: str = "", architecture: str = "") -> Path:
 def usable(levels: Collection[Level], cache: Path, check: Callable[[], None] | None = None) -> Path:
     """The library of the newest of `levels` that passes its self-test.
 
-    Results are remembered in `cache`. `check` is called meanwhile and may raise. Raises
-    NoneShippedError, and CannotCompileError if others could change `cache`.
+    Results are remembered in `cache`. Raises NoneShippedError, and CannotCompileError if others
+    could change `cache`.
     """
     digests = _digests()
     try:
@@ -73,10 +73,6 @@ def _suffix() -> str:
     return SUFFIXES.get(platform.system().lower(), ".so")
 
 
-def _program() -> str:
-    return "check.exe" if sys.platform == "win32" else "check"
-
-
 def _digests() -> dict[str, str]:
     try:
         text = (folder() / MANIFEST).read_text(encoding="utf-8")
@@ -98,7 +94,7 @@ def _fault(
     path: Path, digests: dict[str, str], cache: Path, check: Callable[[], None] | None
 ) -> str:
     """Why a library must not be loaded; empty if it may be."""
-    program = path.with_name(_program())
+    program = path.with_name("check.exe" if sys.platform == "win32" else "check")
     files = {f"{TRIED}{path.suffix}": path, program.name: program}
     data = {}
     for name, file in files.items():

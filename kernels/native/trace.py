@@ -1,7 +1,7 @@
 """Traces of compiled kernels: a list of calls, replayed in C.
 
-A captured step may call the library, make views and allocate tensors. Anything else would not be
-repeated, so it ends the capture.
+A captured step may call the library, make views and allocate tensors. Anything else ends the
+capture.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class CallTrace:
         return found
 
     def _check_rows(self) -> None:
-        """Attention must read rows that are stored to; otherwise it would miss a later token's."""
+        """Otherwise attention would miss a later token's rows."""
         for _, arguments in self._calls:
             if isinstance(arguments, calls()["attend"]):
                 rows: Any = arguments
@@ -96,7 +96,7 @@ def capture_step(
 
 
 class _NothingElse(Watch):
-    """Raises for torch operations that compute; keeps the tensors of others alive."""
+    """Keeps the tensors of views and allocations alive."""
 
     def __init__(self, tensors: list[Any]) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ _BLOCK = 1024  # numbers of a program
 
 
 def swiglu(gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor:
-    """Like `reference.swiglu`; only the last axis has to be contiguous."""
+    """Only the last axis has to be contiguous."""
     return _gated(gate, up, multiplier, tanh=False)
 
 

@@ -1,7 +1,6 @@
 """RMS norm in Triton: plain, after a residual addition, or gated.
 
-A program normalises a few whole rows, as many as the width decides, so a row's bits depend on
-nothing but the row.
+A program normalises a few whole rows, as many as the width decides.
 """
 
 from __future__ import annotations
@@ -14,6 +13,9 @@ from torch import Tensor
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     """Like `reference.rms_norm`; only the last axis has to be contiguous."""
+    if inputs.shape[-1] > (width := scale.shape[0]):
+        normed = rms_norm(inputs[..., :width], scale, epsilon)
+        return torch.cat((normed, inputs[..., width:]), dim=-1)
     outputs = torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device)
     _launch(inputs, scale, epsilon, outputs)
     return outputs
@@ -30,10 +32,15 @@ def add_rms_norm(
 
 
 def gated_rms_norm(
-    inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
+    inputs: Tensor,
+    scale: Tensor,
+    gate: Tensor,
+    epsilon: float,
+    dtype: torch.dtype,
+    sigmoid: bool = False,
 ) -> Tensor:
     outputs = torch.empty(inputs.shape, dtype=dtype, device=inputs.device)
-    _launch(inputs, scale, epsilon, outputs, gate=gate)
+    _launch(inputs, scale, epsilon, outputs, gate=gate, sigmoid=sigmoid)
     return outputs
 
 
@@ -46,6 +53,7 @@ def _launch(
     residual: Tensor | None = None,
     total: Tensor | None = None,
     gate: Tensor | None = None,
+    sigmoid: bool = False,
     multiplier: float = 1.0,
 ) -> None:
     if inputs.numel() == 0:
@@ -60,6 +68,7 @@ def _launch(
         inputs, beside, scale, outputs, outputs if total is None else total, num_rows,
         inputs.shape[1], *inputs.stride()[:2], *beside.stride()[:2], epsilon, float(multiplier),
         WIDTH=width, BLOCK=block, ROWS=rows, ADD=residual is not None, GATE=gate is not None,
+        SIGMOID=sigmoid,
         num_warps=4 if block <= 2048 else 8 if block <= 8192 else 16,
     )  # fmt: skip
 
@@ -93,6 +102,7 @@ def _rms_norm_rows(
     ROWS: tl.constexpr,
     ADD: tl.constexpr,
     GATE: tl.constexpr,
+    SIGMOID: tl.constexpr,
 ) -> None:
     """Rows are [tokens, heads]; `beside` is the residual or the gate."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -114,5 +124,5 @@ def _rms_norm_rows(
     result *= tl.load(scale + column, column < WIDTH, 0.0)
     if GATE:
         gate = tl.load(beside + other, valid, 0.0).to(tl.float32)
-        result *= gate * tl.sigmoid(gate)
+        result *= tl.sigmoid(gate) if SIGMOID else gate * tl.sigmoid(gate)
     tl.store(outputs + here, result.to(outputs.dtype.element_ty), valid)

@@ -27,9 +27,12 @@ INLINE void norm(const struct rms_norm *all, long row, int is_bfloat) {
     const float *scale = all->scale;
     float mean = squared_length(from, width, is_bfloat) / (float)width;
     float factor = 1.0f / sqrtf(mean + all->epsilon);
+    long to = row * (width + all->passed), end = width + all->passed;
     for (long place = 0; place < width; place++)
-        write_number(all->to, row * width + place,
+        write_number(all->to, to + place,
                      read_number(from, place, is_bfloat) * factor * scale[place], is_bfloat);
+    for (long place = width; place < end; place++)
+        write_number(all->to, to + place, read_number(from, place, is_bfloat), is_bfloat);
 }
 
 ROW_OF_EITHER_TYPE(one_row, rms_norm, norm)
@@ -48,7 +51,8 @@ INLINE void gated_norm(const struct gated_rms_norm *all, long row, int is_bfloat
     float mean = squared_length(from, width, 0) / (float)width;
     float factor = 1.0f / sqrtf(mean + all->epsilon);
     for (long place = 0; place < width; place++) {
-        float opened = silu(read_number(all->gate, gate + place, is_bfloat));
+        float number = read_number(all->gate, gate + place, is_bfloat);
+        float opened = all->sigmoid ? sigmoid(number) : silu(number);
         write_number(all->to, row * width + place, from[place] * factor * scale[place] * opened,
                      is_bfloat);
     }

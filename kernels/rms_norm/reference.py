@@ -14,8 +14,11 @@ from torch.nn import functional as F
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     """`inputs` [..., width] over their root mean square, times `scale` [width], in float32 until
-    the result is cast back.
+    the result is cast back. Numbers after the first `width` of a row stay as they are.
     """
+    if inputs.shape[-1] > (width := scale.shape[0]):
+        normed = rms_norm(inputs[..., :width], scale, epsilon)
+        return torch.cat((normed, inputs[..., width:]), dim=-1)
     # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
     wide = inputs.to(torch.float32, copy=True)
     return wide.div_(_lengths(wide, epsilon)).mul_(scale).to(inputs.dtype)
@@ -25,17 +28,22 @@ def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """RMS norm of the sum `residual` + multiplier * `inputs`, [..., width], and the sum, rounded
-    before it is normalised.
-    """
+    before it is normalised."""
     total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 
 
 def gated_rms_norm(
-    inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
+    inputs: Tensor,
+    scale: Tensor,
+    gate: Tensor,
+    epsilon: float,
+    dtype: torch.dtype,
+    sigmoid: bool = False,
 ) -> Tensor:
-    """RMS norm of `inputs` [..., width], times silu(gate), in float32, as `dtype`."""
-    gated = F.silu(gate.float())
+    """RMS norm of `inputs` [..., width], times silu(gate) or sigmoid(gate), in float32, as
+    `dtype`."""
+    gated = torch.sigmoid(gate.float()) if sigmoid else F.silu(gate.float())
     return gated.mul_(inputs).div_(_lengths(inputs, epsilon)).mul_(scale).to(dtype)
 
 

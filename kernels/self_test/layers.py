@@ -62,11 +62,12 @@ def _short_conv(shape: ShortConvShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _delta_gates(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
-    steps = numbers.rough(9, 2 * shape.value_heads)
-    rate, bias = -numbers.exact(shape.value_heads).abs(), numbers.exact(shape.value_heads)
+    widths = [shape.decays, shape.value_heads]
+    steps = numbers.rough(9, sum(widths))
+    rate, bias = -numbers.exact(shape.decays).abs(), numbers.exact(shape.decays)
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
-        step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
+        step, beta = (4 * steps).to(dtype).split(widths, dim=1)
         return list(ops.delta_gates(step, beta, rate, bias, multiplier))
 
     # log(1 + x) of a small x is off by as many ULP as 1 + x has more.
@@ -77,12 +78,14 @@ def _delta_gates(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
 
 def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
     columns = numbers.exact(ROWS, sum(shape.widths))
-    decay = -0.1 * numbers.exact(ROWS, shape.value_heads).abs()
+    decay = -0.1 * numbers.exact(ROWS, shape.decays).abs()
     beta = numbers.exact(ROWS, shape.value_heads).sigmoid()
     state = numbers.exact(shape.value_heads, shape.key_dim, shape.value_dim)
     # Outputs and state add up dk + 64 products. Lengths, decays and exponentials add some, and a
     # decay is e to the difference of two sums: off by as many ULP as those are large.
     ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
+    if shape.by_channel:
+        decay = decay.unflatten(1, (shape.value_heads, shape.key_dim))
 
     def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
         queries, keys, values = columns[:count].split(shape.widths, dim=1)
@@ -211,7 +214,6 @@ def _experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """Rows in order and elsewhere, with and without the shared expert."""
     k = shape.routing.k
     rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
     shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)

@@ -37,8 +37,8 @@ class Case:
     """One call of the operation `op`.
 
     `call(ops, dtype)` makes it on the same numbers each time, with those of the model's type in
-    `dtype`, and returns all results. It may be off by `ulps` ULP of each number, or with a
-    `magnitude` of that or the largest number, whichever is more.
+    `dtype`. It may be off by `ulps` ULP of each number, or with a `magnitude` of that or the
+    largest number, whichever is more.
     """
 
     op: str
@@ -64,15 +64,15 @@ class Numbers:
 
 
 def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
-    width = shape.width
-    rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
+    width, whole = shape.width, shape.width + shape.passed
+    rows, scale = numbers.rough(5, 3, width + whole), 1 + 0.2 * numbers.exact(width)
     gate = numbers.rough(5, 3, width)
 
     def hidden(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.rms_norm(rows[:, 0, :width].to(dtype), scale, EPSILON)]
+        return [ops.rms_norm(rows[:, 0, :whole].to(dtype), scale, EPSILON)]
 
     def heads(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.rms_norm(rows.to(dtype)[..., :width], scale, EPSILON)]
+        return [ops.rms_norm(rows.to(dtype)[..., :whole], scale, EPSILON)]
 
     # Sums that every type can hold: what is tried is not how a sum is rounded.
     steps = (8 * numbers.exact(2, 5, width)).round().clamp(-40, 40) / 8
@@ -82,7 +82,8 @@ def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
         return list(ops.add_rms_norm(inputs, residual, scale, EPSILON, multiplier))
 
     def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), EPSILON, dtype)]
+        given = rows[..., :width], scale, gate.to(dtype)
+        return [ops.gated_rms_norm(*given, EPSILON, dtype, shape.sigmoid)]
 
     # Squares are added up in a tree, or one by one in a few lanes; half of that shows.
     ulps = width.bit_length() + 16
@@ -96,7 +97,6 @@ def _norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
-    """With and without a scale, the gate before and after."""
     rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
     gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
 
@@ -130,8 +130,7 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
 def _rounded_gate(numbers: Numbers) -> int:
     """Plain torch also rounds a gate to the model's type before the product; just below a power of
-    two that error doubles.
-    """
+    two that error doubles."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 
@@ -204,7 +203,6 @@ _LONGEST = 4_096
 
 
 def _attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
-    """One token over various contexts, a few tokens, and many, causal and both ways."""
     scale, window = shape.head_dim**-0.5, shape.window
     sinks = numbers.rough(shape.heads) if shape.sinks else None
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)

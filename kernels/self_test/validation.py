@@ -2,8 +2,7 @@
 
 A compiler or a driver can be wrong although every test passed. Each operation that is not plain
 torch's is called twice on random numbers: it must give equal bits, as near to plain torch in
-float32 as rounding explains; else plain torch replaces it. A kernel that writes to wrong addresses
-can still end the process.
+float32 as rounding explains; else plain torch replaces it.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def validated(
     """`kernels` with plain torch for each operation that fails at one of `shapes`.
 
     The log and the new backend's name say which. What `recall` knows is not tested again. `check`
-    is called between cases and may raise.
+    is called between cases.
     """
     if not suspects(kernels):
         return kernels
@@ -111,8 +110,7 @@ def faults(
     check: Callable[[], None] | None = None,
 ) -> tuple[dict[str, str], bool]:
     """Each failing operation's fault by name; and whether any may be temporary, as a lack of memory
-    is.
-    """
+    is."""
     failed: dict[str, str] = {}
     passing, asked = False, suspects(kernels)
     for case in cases(shapes, device, dtype):

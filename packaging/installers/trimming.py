@@ -23,8 +23,11 @@ LEFT_OUT = re.compile(
     r"|waymark\.egg-info/"
 )
 # Every desktop has these, as new as its C library; older copies beside them, or newer ones that ask
-# for a newer C library, would only do harm. The package depends on them.
-OF_THE_SYSTEM = re.compile(r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11|libX11-xcb)\.so\.")
+# for a newer C library, would only do harm. The package depends on them. CUPS would bring 9 MB of
+# libraries for servers; without it Qt prints into files only.
+OF_THE_SYSTEM = re.compile(
+    r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11|libX11-xcb|libcups)\.so\."
+)
 
 
 def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], list[Entry]]:

@@ -244,8 +244,44 @@
         <translation>Beispiel einfügen</translation>
     </message>
     <message>
+        <source>Asking before the window closes</source>
+        <translation>Frage vor dem Schließen des Fensters</translation>
+    </message>
+    <message>
+        <source>Stop and quit</source>
+        <translation>Aufhören und beenden</translation>
+    </message>
+    <message>
+        <source>Go on in the tray</source>
+        <translation>Im Infobereich weiterarbeiten</translation>
+    </message>
+    <message>
         <source>Cancel</source>
         <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Keep the window open</source>
+        <translation>Fenster offen lassen</translation>
+    </message>
+    <message>
+        <source>A reply is being written, and a model is being downloaded</source>
+        <translation>Eine Antwort wird geschrieben, und ein Modell wird heruntergeladen</translation>
+    </message>
+    <message>
+        <source>A model is being downloaded</source>
+        <translation>Ein Modell wird heruntergeladen</translation>
+    </message>
+    <message>
+        <source>A reply is being written</source>
+        <translation>Eine Antwort wird geschrieben</translation>
+    </message>
+    <message>
+        <source>This system has no tray, so Waymark can&apos;t go on without its window. What has arrived is kept if you stop: a download can be resumed, and a reply continued.</source>
+        <translation>Dieses System hat keinen Infobereich, deshalb kann Waymark nicht ohne sein Fenster weiterarbeiten. Wenn Sie aufhören, bleibt erhalten, was angekommen ist: Ein Download kann fortgesetzt und eine Antwort weitergeschrieben werden.</translation>
+    </message>
+    <message>
+        <source>Waymark can go on without its window; its icon in the tray brings it back. What has arrived is kept if you stop: a download can be resumed, and a reply continued. Your answer is remembered; it can be changed in the settings, under In the background.</source>
+        <translation>Waymark kann ohne sein Fenster weiterarbeiten; das Symbol im Infobereich bringt es zurück. Wenn Sie aufhören, bleibt erhalten, was angekommen ist: Ein Download kann fortgesetzt und eine Antwort weitergeschrieben werden. Ihre Antwort wird gemerkt; sie kann in den Einstellungen unter Im Hintergrund geändert werden.</translation>
     </message>
     <message>
         <source>Use the schema</source>
@@ -1030,10 +1066,6 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Titel durchsuchen</translation>
     </message>
     <message>
-        <source>Search titles and #tags</source>
-        <translation>Titel und #Schlagworte</translation>
-    </message>
-    <message>
         <source>Search messages too</source>
         <translation>Auch Nachrichten durchsuchen</translation>
     </message>
@@ -1046,8 +1078,56 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Oben anheften</translation>
     </message>
     <message>
+        <source>Move to folder</source>
+        <translation>In Ordner verschieben</translation>
+    </message>
+    <message>
+        <source>No folder</source>
+        <translation>Kein Ordner</translation>
+    </message>
+    <message>
+        <source>New folder</source>
+        <translation>Neuer Ordner</translation>
+    </message>
+    <message>
+        <source>New chats begin with</source>
+        <translation>Neue Chats beginnen mit</translation>
+    </message>
+    <message>
+        <source>New chat in this folder</source>
+        <translation>Neuer Chat in diesem Ordner</translation>
+    </message>
+    <message>
         <source>Rename</source>
         <translation>Umbenennen</translation>
+    </message>
+    <message>
+        <source>Delete the folder, keep its chats</source>
+        <translation>Ordner löschen, Chats behalten</translation>
+    </message>
+    <message>
+        <source>The default for new chats</source>
+        <translation>Dem Standard für neue Chats</translation>
+    </message>
+    <message>
+        <source>The settings of a chat</source>
+        <translation>Den Einstellungen eines Chats</translation>
+    </message>
+    <message>
+        <source>{name}, as it was chosen</source>
+        <translation>{name}, wie es gewählt wurde</translation>
+    </message>
+    <message>
+        <source>The settings of the chat on screen</source>
+        <translation>Den Einstellungen des gezeigten Chats</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Löschen</translation>
+    </message>
+    <message>
+        <source>Search titles and #tags</source>
+        <translation>Titel und #Schlagworte</translation>
     </message>
     <message>
         <source>Rename the chat or folder (F2)</source>
@@ -1056,10 +1136,6 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Delete the chat or folder (Delete)</source>
         <translation>Chat oder Ordner löschen (Entf)</translation>
-    </message>
-    <message>
-        <source>Delete</source>
-        <translation>Löschen</translation>
     </message>
     <message>
         <source>Deleted chats ({})</source>
@@ -1694,6 +1770,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Importieren von Chats</translation>
     </message>
     <message>
+        <source>Printing</source>
+        <translation>Drucken</translation>
+    </message>
+    <message>
         <source>Exporting to {}…</source>
         <translation>Export nach {}…</translation>
     </message>
@@ -1708,6 +1788,14 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Files that were missing: {pictures}.</source>
         <translation>Fehlende Dateien: {pictures}.</translation>
+    </message>
+    <message>
+        <source>The printer did not take the pages.</source>
+        <translation>Der Drucker hat die Seiten nicht angenommen.</translation>
+    </message>
+    <message>
+        <source>Sent to {}.</source>
+        <translation>Gesendet an {}.</translation>
     </message>
     <message>
         <source>Importing {}…</source>
@@ -1740,6 +1828,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Everything: JSON ({patterns})</source>
         <translation>Alles: JSON ({patterns})</translation>
+    </message>
+    <message>
+        <source>What is shown: PDF ({patterns})</source>
+        <translation>Was angezeigt wird: PDF ({patterns})</translation>
     </message>
     <message>
         <source>What is shown: HTML ({patterns})</source>
@@ -3538,6 +3630,10 @@ Modell: {model}</translation>
         <translation>{} bis {}</translation>
     </message>
     <message>
+        <source>In the background</source>
+        <translation>Im Hintergrund</translation>
+    </message>
+    <message>
         <source>Device</source>
         <translation>Gerät</translation>
     </message>
@@ -3834,6 +3930,54 @@ Modell: {model}</translation>
         <translation>Beides</translation>
     </message>
     <message>
+        <source>Titles by the model</source>
+        <translation>Titel vom Modell</translation>
+    </message>
+    <message>
+        <source>After the first reply of a chat, the model writes its title while the computer is idle. If off, the title is the first words of the chat. A title that you gave stays.</source>
+        <translation>Nach der ersten Antwort eines Chats schreibt das Modell im Leerlauf den Titel. Ausgeschaltet besteht der Titel aus den ersten Wörtern des Chats. Ein Titel, den Sie gegeben haben, bleibt.</translation>
+    </message>
+    <message>
+        <source>name chats automatic</source>
+        <translation>Chats benennen automatisch Name</translation>
+    </message>
+    <message>
+        <source>Tell when a reply is finished</source>
+        <translation>Fertige Antworten melden</translation>
+    </message>
+    <message>
+        <source>If another window is in front, a notification shows the chat&apos;s title. Needs an icon in the tray.</source>
+        <translation>Ist ein anderes Fenster vorn, zeigt eine Benachrichtigung den Titel des Chats. Braucht ein Symbol im Infobereich.</translation>
+    </message>
+    <message>
+        <source>notification tray alert</source>
+        <translation>Benachrichtigung Infobereich Meldung Hinweis</translation>
+    </message>
+    <message>
+        <source>While a reply is written or a model downloaded, Waymark can go on as an icon in the tray, or stop and quit.</source>
+        <translation>Während eine Antwort geschrieben oder ein Modell heruntergeladen wird, kann Waymark als Symbol im Infobereich weiterarbeiten oder aufhören und sich beenden.</translation>
+    </message>
+    <message>
+        <source>tray quit exit minimise minimize</source>
+        <translation>Infobereich beenden schließen minimieren</translation>
+    </message>
+    <message>
+        <source>Ask</source>
+        <translation>Fragen</translation>
+    </message>
+    <message>
+        <source>Stay awake during work</source>
+        <translation>Während der Arbeit wach bleiben</translation>
+    </message>
+    <message>
+        <source>The computer doesn&apos;t go to sleep by itself while a reply is written or a model downloaded, for twelve hours at most. The screen may still turn off.</source>
+        <translation>Der Computer geht nicht von selbst in den Ruhezustand, während eine Antwort geschrieben oder ein Modell heruntergeladen wird, höchstens zwölf Stunden lang. Der Bildschirm kann sich trotzdem ausschalten.</translation>
+    </message>
+    <message>
+        <source>sleep suspend standby power energy</source>
+        <translation>Ruhezustand Standby Energie Strom schlafen</translation>
+    </message>
+    <message>
         <source>Theme</source>
         <translation>Erscheinungsbild</translation>
     </message>
@@ -3872,6 +4016,10 @@ Modell: {model}</translation>
     <message>
         <source>100 % (default)</source>
         <translation>100 % (Vorgabe)</translation>
+    </message>
+    <message>
+        <source>Closing the window during work</source>
+        <translation>Schließen während der Arbeit</translation>
     </message>
     <message>
         <source>Language</source>
@@ -4288,16 +4436,16 @@ Modell: {model}</translation>
         <translation>Engine neu starten</translation>
     </message>
     <message>
+        <source>New chat in {folder}</source>
+        <translation>Neuer Chat in {folder}</translation>
+    </message>
+    <message>
         <source>Instructions</source>
         <translation>Anweisungen</translation>
     </message>
     <message>
         <source>Instructions for this chat: given</source>
         <translation>Anweisungen für diesen Chat: vorhanden</translation>
-    </message>
-    <message>
-        <source>New chat in {folder}</source>
-        <translation>Neuer Chat in {folder}</translation>
     </message>
     <message>
         <source>All data is deleted.</source>
@@ -4336,10 +4484,6 @@ Modell: {model}</translation>
         <translation>&amp;Chat</translation>
     </message>
     <message>
-        <source>New folder</source>
-        <translation>Neuer Ordner</translation>
-    </message>
-    <message>
         <source>Add pictures or documents…</source>
         <translation>Bilder oder Dokumente hinzufügen…</translation>
     </message>
@@ -4368,16 +4512,32 @@ Modell: {model}</translation>
         <translation>Chats importieren…</translation>
     </message>
     <message>
+        <source>Show Waymark</source>
+        <translation>Waymark anzeigen</translation>
+    </message>
+    <message>
+        <source>Quit</source>
+        <translation>Beenden</translation>
+    </message>
+    <message>
+        <source>The reply failed.</source>
+        <translation>Die Antwort ist fehlgeschlagen.</translation>
+    </message>
+    <message>
+        <source>The reply is finished.</source>
+        <translation>Die Antwort ist fertig.</translation>
+    </message>
+    <message>
+        <source>Print…</source>
+        <translation>Drucken…</translation>
+    </message>
+    <message>
         <source>Back up everything…</source>
         <translation>Alles sichern…</translation>
     </message>
     <message>
         <source>Restore a backup…</source>
         <translation>Sicherung wiederherstellen…</translation>
-    </message>
-    <message>
-        <source>Quit</source>
-        <translation>Beenden</translation>
     </message>
     <message>
         <source>&amp;Reply</source>
@@ -4828,40 +4988,16 @@ Modell: {model}</translation>
         <translation>Das Modell mitspeichern</translation>
     </message>
     <message>
-        <source>Move to folder</source>
-        <translation>In Ordner verschieben</translation>
+        <source>Writing a title</source>
+        <translation>Titel schreiben</translation>
     </message>
     <message>
-        <source>No folder</source>
-        <translation>Kein Ordner</translation>
+        <source>Keeping the computer awake</source>
+        <translation>Computer wach halten</translation>
     </message>
     <message>
-        <source>New chats begin with</source>
-        <translation>Neue Chats beginnen mit</translation>
-    </message>
-    <message>
-        <source>New chat in this folder</source>
-        <translation>Neuer Chat in diesem Ordner</translation>
-    </message>
-    <message>
-        <source>Delete the folder, keep its chats</source>
-        <translation>Ordner löschen, Chats behalten</translation>
-    </message>
-    <message>
-        <source>The default for new chats</source>
-        <translation>Dem Standard für neue Chats</translation>
-    </message>
-    <message>
-        <source>The settings of a chat</source>
-        <translation>Den Einstellungen eines Chats</translation>
-    </message>
-    <message>
-        <source>{name}, as it was chosen</source>
-        <translation>{name}, wie es gewählt wurde</translation>
-    </message>
-    <message>
-        <source>The settings of the chat on screen</source>
-        <translation>Den Einstellungen des gezeigten Chats</translation>
+        <source>A reply is being written, or a model is being downloaded</source>
+        <translation>Eine Antwort wird geschrieben oder ein Modell heruntergeladen</translation>
     </message>
     <message>
         <source>Making a folder</source>

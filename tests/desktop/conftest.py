@@ -43,6 +43,8 @@ HARMLESS = (
     # The offscreen platform has no window manager to give hints to.
     "This plugin does not support propagateSizeHints",
     "This plugin does not support raise",
+    # Nor has it a tray.
+    "No such signal QPlatformNativeInterface::systemTrayWindowChanged",
     # Nor does it grab the keyboard for a menu.
     "This plugin does not support grabbing the keyboard",
 )

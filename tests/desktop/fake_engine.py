@@ -190,6 +190,8 @@ class FakeEngine(EngineClient):
         self.model: ModelInfo | None = None
         self.asked: list[Asked] = []
         self.loads: list[ModelSettings] = []
+        # Titles that were asked for.
+        self.titles: list[Asked] = []
         # Idle work that was asked for, and the numbers of those drafts that were taken back.
         self.settled: list[PrefillReply] = []
         self.settling: list[Request[Prepared]] = []
@@ -296,6 +298,9 @@ class FakeEngine(EngineClient):
 
     def _request(self, command: Answered[Any]) -> Request[Any]:
         match command:
+            case Generate(idle=True):
+                self.titles.append(Asked(command))
+                return self.titles[-1].request
             case Generate():
                 self.asked.append(Asked(command))
                 return self.asked[-1].request

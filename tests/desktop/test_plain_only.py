@@ -14,19 +14,25 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLAIN = "desktop/widgets/plain.py"
 DOCUMENTS = "desktop/chat/markdown/block_text.py"
+# Its document loads nothing either, and its HTML is made by the renderer of replies.
+PRINTED = "desktop/export/printing.py"
+# Only a notification's text may be markup; there a chat's title is the title.
+TRAY = "desktop/background/tray.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("QLabel", "QPushButton", "QToolButton", "QAction", "QToolTip"), (PLAIN,)),
     # `dialogs.outcome`, which opens every dialog, has them show their words as they are.
     "QMessageBox": (PLAIN,),
-    **dict.fromkeys(("QTextBrowser", "QTextDocument"), (DOCUMENTS,)),
+    "QTextBrowser": (DOCUMENTS,),
+    "QTextDocument": (DOCUMENTS, PRINTED),
+    "QSystemTrayIcon": (TRAY,),
 }
 # Methods that take words Qt would guess about, and the files that call them.
 CALLED_IN: dict[str, tuple[str, ...]] = {
-    "setToolTip": (PLAIN,),
+    "setToolTip": (PLAIN, TRAY),
     "setTextFormat": (PLAIN,),
     # What is copied as formatted text is Markdown rendered without raw HTML.
-    "setHtml": (DOCUMENTS, "desktop/chat/chat.py"),
+    "setHtml": (DOCUMENTS, PRINTED, "desktop/chat/chat.py"),
     "setInformativeText": (PLAIN,),
 }
 # No part of the window uses these; whoever does adds a plain form of them first.
@@ -34,7 +40,7 @@ NOWHERE = frozenset(
     """
     QCheckBox QCommandLinkButton QDockWidget QErrorMessage QGraphicsTextItem QGroupBox QImageReader
     QInputDialog QMovie QProgressDialog QRadioButton QSplashScreen QStaticText QStatusBar
-    QSystemTrayIcon QTabBar QTabWidget QTextEdit QToolBox QWhatsThis QWizard
+    QTabBar QTabWidget QTextEdit QToolBox QWhatsThis QWizard
     appendHtml insertHtml insertMarkdown setDetailedText setMarkdown setSource setStatusTip
     setWhatsThis
     """.split()

@@ -19,14 +19,16 @@ from hypothesis import strategies as st
 
 from core.api.errors import WaymarkError
 from core.client.programs import program
-from core.downloads import download, jobs, parts, transfer
+from core.downloads import __main__ as download
+from core.downloads import jobs, parts, transfer
+from core.downloads.__main__ import Download
 from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
-from core.downloads.download import Download
 from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
 from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
 from core.downloads.transfer import Patience
+from core.system.private_files import RESERVE_BYTES
 from desktop.store.folders import DEMO_MODEL
 from tests.downloads.fake_hub import FakeHub, FakeRepository, Fault, flipped
 
@@ -287,7 +289,7 @@ def test_L2_a_full_disk_stops_it_and_room_lets_it_go_on(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = created(tmp_path, hub)
-    free = [parts.RESERVE_BYTES + 100]
+    free = [RESERVE_BYTES + 100]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, free[0]))
     with pytest.raises(WaymarkError, match="GB are free"):
         asyncio.run(fetch(job, hub))

@@ -19,14 +19,18 @@ from core.client.programs import ROOT
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import TinyLfm2Moe, write_lfm2_moe
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
+from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
 from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
     TinyGranite,
+    TinyGraniteSwa,
     TinyJamba,
     TinyLfm2,
     TinyLlama,
@@ -34,6 +38,7 @@ from tests.oracle.tiny_text import (
     TinyNemotron,
     write_falcon_h1,
     write_granite,
+    write_granite_swa,
     write_jamba,
     write_lfm2,
     write_llama,
@@ -43,6 +48,7 @@ from tests.oracle.tiny_text import (
 
 HYBRID = Tiny(layers="LFLF", seed=5)
 NEXT = Tiny(layers="FL", seed=13, text_only=True, tied=False)
+SWA_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}
 LINEAR_ROPE = {"rope_type": "linear", "factor": 4.0}
 WEIGHTS = "model.safetensors"
 
@@ -57,6 +63,9 @@ WIDE = Tiny(
     layers="LF", hidden=256, mlp=512, heads=4, head_dim=64, value_heads=8, value_dim=32, key_dim=32,
     seed=15,
 )  # fmt: skip
+# Gemma 4's small releases, and the full layers of the large ones.
+PER_LAYER: dict[str, Any] = {"per_layer": 8, "double_wide": True, "both_ways": False}
+REUSED: dict[str, Any] = {"keys_as_values": True, "full_kv_heads": 1}
 
 FAMILIES: dict[str, Callable[[Path], object]] = {
     "qwen35": lambda path: write_folder(path, HYBRID),
@@ -64,6 +73,9 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "qwen35-text": lambda path: write_folder(path, Tiny(layers="LF", seed=7, text_only=True)),
     "qwen35moe": lambda path: write_experts(
         path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
+    ),
+    "qwen35-minicpm": lambda path: write_minicpm_v(
+        path, TinyMiniCpmV(Tiny(layers="LF", seed=21), seed=21)
     ),
     "qwen3next": lambda path: write_experts(path, TinyExperts("qwen3_next", NEXT, fused=True)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
@@ -81,6 +93,18 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, scalar=16, seed=11)
     ),
+    "gemma4": lambda path: write_gemma4(
+        path, TinyGemma4("SFSSF", shared=2, **PER_LAYER, pooling=3, clipped=True, seed=16)
+    ),
+    "gemma4-experts": lambda path: write_gemma4(
+        path, TinyGemma4("SSF", experts=4, top_k=2, **REUSED, pooling=3, standardize=True, seed=17)
+    ),
+    "gemma4-text": lambda path: write_gemma4(
+        path, TinyGemma4("SSF", **REUSED, tied=False, cap=None, text_only=True, seed=18)
+    ),
+    "gemma4-unified": lambda path: write_gemma4(
+        path, TinyGemma4("SSF", **REUSED, unified=True, pooling=3, seed=19)
+    ),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
     "lfm2moe": lambda path: write_lfm2_moe(path, TinyLfm2Moe("CFC", seed=13)),
     # The converter knows the names of both projections by the number of blocks.
@@ -96,12 +120,25 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "granitehybrid-experts": lambda path: write_granite(
         path, TinyGranite("MF", experts=5, top_k=2, seed=13)
     ),
+    "granite_swa": lambda path: write_granite_swa(
+        path, TinyGraniteSwa("FSS", thetas=(0.0, 5000.0, 5000.0), others=SWA_ROPE, seed=20)
+    ),
+    "granite_swa-experts": lambda path: write_granite_swa(
+        path, TinyGraniteSwa("FS", experts=4, shared=32, others=SWA_ROPE, seed=22)
+    ),
     "jamba": lambda path: write_jamba(path, TinyJamba(layers=4, experts=4, seed=15)),
     "jamba-dense": lambda path: write_jamba(path, TinyJamba(experts=1, layers=3, seed=1)),
     "nemotron_h": lambda path: write_nemotron(path, TinyNemotron("M-*M", mamba_dim=16, seed=14)),
+    "kimi-linear": lambda path: write_kimi(path, TinyKimi("KFK", seed=16)),
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
 _SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
+# Per-layer embeddings of the usual width, experts, and keys as values.
+WIDE_GEMMA4: dict[str, Any] = {
+    "hidden": 256, "head_dim": 64, "full_dim": 128, **REUSED, "per_layer": 256, "experts": 4,
+    "top_k": 2, "others": {"intermediate_size": 512, "moe_intermediate_size": 256},
+    "text_only": True,
+}  # fmt: skip
 OTHERS: dict[str, Callable[[Path], object]] = {
     "wide": lambda path: write_folder(path, WIDE),
     "wide-moe": lambda path: write_experts(
@@ -116,6 +153,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "wide-gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, hidden=256, head_dim=64, scalar=64, seed=11)
     ),
+    "wide-gemma4": lambda path: write_gemma4(path, TinyGemma4("SFSF", **WIDE_GEMMA4, seed=16)),
     "wide-lfm2": lambda path: write_lfm2(
         path, TinyLfm2(**_SIZES, layers="CFC", adjusted=False, seed=13)
     ),
@@ -131,7 +169,10 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     ),
 }
 HEADED = ("qwen35-mtp",)
-SEEING = ("qwen35", "qwen35-mtp", "qwen35moe", "qwen3vl", "qwen3vlmoe", "gemma3", "lfm2-vl", "wide")
+SEEING = (
+    "qwen35", "qwen35-mtp", "qwen35-minicpm", "qwen35moe", "qwen3vl", "qwen3vlmoe", "gemma3",
+    "gemma4", "gemma4-experts", "gemma4-unified", "lfm2-vl", "wide",
+)  # fmt: skip
 
 # ------------------------------------------------------------------ folders as releases spell them
 
@@ -144,6 +185,10 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
     if config["model_type"] == "granitemoehybrid":
         kinds = {"linear_attention": "mamba", "full_attention": "attention"}
         config["layer_types"] = [kinds[each] for each in config["layer_types"]]
+    elif config["model_type"] in ("granite_swa", "granitemoe_swa"):
+        config["no_rope_layers"] = [int(theta > 0) for theta in config["layer_rope_theta"]]
+    elif config["model_type"] == "gemma4_unified":
+        config["audio_config"] = {"audio_embed_dim": 8}  # it always has audio
     elif config["model_type"] == "nemotron_h":
         older = {"mamba": "linear_attention", "attention": "full_attention"}
         kinds = config.pop("layers_block_type")
@@ -152,6 +197,15 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
             config = {key: each for key, each in config.items() if not _OF_EXPERTS.search(key)}
         config |= {"hybrid_override_pattern": pattern, "num_hidden_layers": len(pattern)}
         config.pop("layer_types", None)
+    elif config["model_type"] == "kimi_linear":
+        full = [each == "full_attention" for each in config.pop("layer_types")]
+        config["linear_attn_config"] = {
+            "full_attn_layers": [layer for layer, each in enumerate(full, 1) if each],
+            "kda_layers": [layer for layer, each in enumerate(full, 1) if not each],
+            "head_dim": config.pop("linear_head_dim"),
+            "num_heads": config.pop("linear_num_heads"),
+            "short_conv_kernel_size": config.pop("linear_conv_kernel_dim"),
+        }
     return config
 
 

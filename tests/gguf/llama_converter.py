@@ -22,6 +22,7 @@ TEXT = {
     "qwen3_5_text": ("qwen", "Qwen3_5TextModel"),
     "qwen3_5_moe": ("qwen", "Qwen3_5MoeTextModel"),
     "qwen3_5_moe_text": ("qwen", "Qwen3_5MoeTextModel"),
+    "minicpmv4_6": ("minicpm", "MiniCPMV4_6TextModel"),
     "qwen3_next": ("qwen", "Qwen3NextModel"),
     "qwen3": ("qwen", "Qwen3Model"),
     "qwen3_moe": ("qwen", "Qwen3MoeModel"),
@@ -31,13 +32,19 @@ TEXT = {
     "ministral3": ("mistral3", "Mistral3Model.Ministral3Model"),
     "gemma3": ("gemma", "Gemma3Model"),
     "gemma3_text": ("gemma", "Gemma3Model"),
+    "gemma4": ("gemma", "Gemma4Model"),
+    "gemma4_text": ("gemma", "Gemma4Model"),
+    "gemma4_unified": ("gemma", "Gemma4UnifiedModel"),
     "lfm2": ("lfm2", "LFM2Model"),
     "lfm2_moe": ("lfm2", "LFM2MoeModel"),
     "lfm2_vl": ("lfm2", "LFM2Model"),
     "falcon_h1": ("falcon_h1", "FalconH1Model"),
     "jamba": ("jamba", "JambaModel"),
     "granitemoehybrid": ("granite", "GraniteHybridModel"),
+    "granite_swa": ("granite", "GraniteSWAModel"),
+    "granitemoe_swa": ("granite", "GraniteMoeSWAModel"),
     "nemotron_h": ("nemotron", "NemotronHModel"),
+    "kimi_linear": ("kimi_linear", "KimiLinearModel"),
 }
 VISION = {
     "qwen3_5": ("qwen3vl", "Qwen3VLVisionModel"),
@@ -45,6 +52,9 @@ VISION = {
     "qwen3_vl": ("qwen3vl", "Qwen3VLVisionModel"),
     "qwen3_vl_moe": ("qwen3vl", "Qwen3VLVisionModel"),
     "gemma3": ("gemma", "Gemma3VisionModel"),
+    "gemma4": ("gemma", "Gemma4VisionAudioModel"),
+    "gemma4_unified": ("gemma", "Gemma4UnifiedVisionAudioModel"),
+    "minicpmv4_6": ("minicpm", "MiniCPMV4_6VisionModel"),
     "lfm2_vl": ("lfm2", "LFM2VLModel"),
 }
 
@@ -57,7 +67,7 @@ def write_vocabulary(model: Any) -> None:
     known = {index: token for token, index in tokenizer["model"]["vocab"].items()}
     known |= {index: each["content"] for index, each in added.items()}
     count = model.hparams["vocab_size"]
-    if model.model_arch.name == "GEMMA3":  # its table is cut to so many rows
+    if model.model_arch.name in ("GEMMA3", "GEMMA4"):  # their table is cut to so many rows
         count = len(tokenizer["model"]["vocab"]) + len(added)
     kinds = {index: 3 if each["special"] else 4 for index, each in added.items()}
     writer.add_tokenizer_model("gpt2")

@@ -102,6 +102,15 @@ def test_G1_tensors_have_scales_of_their_own(converted: ConvertedOf, tmp_path: P
         load(rewrite(source, tmp_path / "wrong.gguf", added=wrong))
 
 
+def test_G1_a_file_with_experts_alone_has_no_dense_width(
+    converted: ConvertedOf, tmp_path: Path
+) -> None:
+    """As the releases of qwen35moe, whose config.json has no intermediate_size."""
+    source = converted("qwen35moe").file
+    bare = rewrite(source, tmp_path / "bare.gguf", keys={"qwen35moe.feed_forward_length": None})
+    assert torch.equal(our_logits(load(bare), [text(20)]), our_logits(load(source), [text(20)]))
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

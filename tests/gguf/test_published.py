@@ -12,11 +12,18 @@ from gguf import GGMLQuantizationType
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
-from core.loading.backend import VARIABLE, choose_backend
 from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
-from core.loading.precision import BFLOAT16, INT8, PUBLISHED, Chosen, choose_precision
+from core.loading.precision import (
+    BFLOAT16,
+    INT8,
+    PUBLISHED,
+    VARIABLE,
+    Chosen,
+    choose_backend,
+    choose_precision,
+)
 from core.weights.gguf_container import GGUFContainer
 from core.weights.spec import TensorSpec, Use, planned_bytes
 from kernels.blocks.types import GGUFType

@@ -17,8 +17,8 @@ from core.cache.disk.segment import (
     pack,
     unpack,
 )
-from core.loading.backend import recalled
 from core.loading.model import ReadModel
+from core.loading.precision import recalled
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend

@@ -40,6 +40,8 @@ CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (
     NormShape(24),
     NormShape(24, gated=True),
+    NormShape(24, gated=True, sigmoid=True),
+    NormShape(24, passed=8),
     GateShape(24),
     GateShape(24, gelu=True),
     OpenGateShape(3, 10),
@@ -49,6 +51,7 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7, sinks=True),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4, by_channel=True),
     Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),

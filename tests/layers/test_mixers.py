@@ -12,8 +12,7 @@ from torch import Tensor
 
 from core.layers import runs
 from core.layers.gated_deltanet import GatedDeltaNet
-from core.layers.mamba1 import Mamba1
-from core.layers.mamba2 import Mamba2, Mamba2Form
+from core.layers.mamba import Mamba1, Mamba2, Mamba2Form
 from core.layers.memory import Forward, RecurrentSpec
 from core.layers.short_conv import ShortConv
 from core.weights.plan import Weights

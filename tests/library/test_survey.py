@@ -23,11 +23,9 @@ from core.library.__main__ import recalled
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
 from core.library.machine import EngineNotes, Machine, expert_share
-from core.library.messages import Described, Device, ModelFacts, Way
-from core.library.speed import Rate
-from core.loading.backend import faster_type
+from core.library.messages import Described, Device, ModelFacts, Rate, Way
 from core.loading.plan import ModelPlan
-from core.loading.precision import FLOAT32, PRECISIONS, choose_precision
+from core.loading.precision import FLOAT32, PRECISIONS, choose_precision, faster_type
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from desktop.models.fits import Memory, judge

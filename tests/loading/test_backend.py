@@ -15,7 +15,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.loading.backend import (
+from core.loading.precision import (
     VARIABLE,
     choose_backend,
     faster_type,

@@ -32,7 +32,7 @@ import torch
 from tests.loading.keeping import store_in
 from tests.loads import estimate_bytes, load_model
 from core.api.params import ModelSettings
-from core.loading.backend import choose_backend
+from core.loading.precision import choose_backend
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear import int4, int8, native

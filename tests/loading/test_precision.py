@@ -9,7 +9,6 @@ import torch
 
 from core.api.model_info import HEADROOM_BYTES, PrecisionChoice, TooLarge
 from core.api.params import Device, ModelSettings, Precision
-from core.loading.backend import choose_backend
 from core.loading.plan import ModelPlan
 from core.loading.precision import (
     BFLOAT16,
@@ -19,6 +18,7 @@ from core.loading.precision import (
     PRECISIONS,
     Chosen,
     automatic,
+    choose_backend,
     choose_precision,
 )
 from core.storage.store import DiskStore

@@ -17,25 +17,24 @@ class ConcatenatingMemory:
     runs, is_step = (1,), False
 
     def __init__(self, specs: tuple[LayerSpec, ...], device: torch.device = CPU) -> None:
-        self.keys: dict[int, Tensor] = {}
-        self.values: dict[int, Tensor] = {}
+        self.rows: dict[int, tuple[Tensor, ...]] = {}
         self.states: dict[int, LayerState] = {}
         self.num_checks = 0
         for layer, spec in enumerate(specs):
             if isinstance(spec, FullAttentionSpec):
                 shape = (0, spec.num_kv_heads, spec.head_dim)
                 empty = torch.empty(shape, dtype=spec.dtype, device=device)
-                self.keys[layer] = self.values[layer] = empty
+                self.rows[layer] = (empty,) * spec.num_rows
             elif isinstance(spec, RecurrentSpec):
                 self.states[layer] = tuple(
                     torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
                     for tensor in spec.tensors
                 )
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        self.keys[layer] = torch.cat((self.keys[layer], keys))
-        self.values[layer] = torch.cat((self.values[layer], values))
-        return self.keys[layer], self.values[layer]
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        pairs = zip(self.rows[layer], new, strict=True)
+        self.rows[layer] = tuple(map(torch.cat, pairs))
+        return self.rows[layer]
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         return self.states[layer]

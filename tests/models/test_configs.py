@@ -12,7 +12,7 @@ import torch
 
 from core.api.errors import BrokenConfigError
 from core.layers.rope import inverse_frequencies
-from kernels.common.shapes import Mamba2Shape, Routing
+from kernels.common.shapes import DeltaShape, Mamba2Shape, Routing
 from tests.models.releases import RELEASED, WITH_EXPERTS, changed, parse, planned
 
 CPU = torch.device("cpu")
@@ -203,6 +203,11 @@ Jamba-1.5-Mini | | mamba_expand=2; mamba_d_state=16; mamba_dt_rank=256; mamba_d_
 jamba | | head_dim=9; mamba_dt_rank=5; num_key_value_heads=8; num_hidden_layers=32;
     num_experts=16; rms_norm_eps=1e-06
 Jamba-1.5-Mini | num_key_value_heads=None | num_key_value_heads=32
+Kimi-Linear-48B-A3B | linear_attn_config=...; num_hidden_layers=6; num_experts=...;
+    num_local_experts=8; num_experts_per_token=...; num_experts_per_tok=2; first_k_dense_replace=2 |
+    layer_types=('linear_attention', 'linear_attention', 'linear_attention', 'linear_attention',
+    'full_attention', 'linear_attention'); num_experts=8; num_experts_per_tok=2;
+    mlp_layer_types=('dense', 'dense', 'sparse', 'sparse', 'sparse', 'sparse')
 LFM2-1.2B | block_ff_dim=6656 | mlp_width=4608
 LFM2-1.2B | block_ff_dim=10240 | mlp_width=6912
 LFM2-1.2B | block_ff_dim=10752 | mlp_width=7168
@@ -388,6 +393,19 @@ READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             "moe_intermediate_size": 7688,
             "moe_shared_expert_intermediate_size": 7688,
             "routing": Routing(2, sigmoid=True),
+        },
+    ),
+    (
+        "Kimi-Linear-48B-A3B",
+        {},
+        {
+            "layer_types": tuple(
+                F if index in (*range(3, 24, 4), 26) else L for index in range(27)
+            ),
+            "mlp_layer_types": ("dense", *("sparse",) * 26),
+            "delta_shape": DeltaShape(32, 128, 32, 128, 4, by_channel=True),
+            "max_position_embeddings": 2**20,
+            "routing": Routing(8, sigmoid=True, scale=2.446),
         },
     ),
     ("LFM2-1.2B", {}, READ_OF_LFM2),
@@ -591,6 +609,16 @@ Olmo-Hybrid-7B:
     num_attention_heads=0 | rope_parameters=3 |
     rope_parameters={'rope_type': 'yarn', 'rope_theta': 10000} -> yarn |
     linear_key_head_dim=-96
+Kimi-Linear-48B-A3B:
+    linear_attn_config=3 | linear_attn_config.full_attn_layers=7 -> full_attn_layers |
+    linear_attn_config.num_heads=0
+    -> linear_num_heads | linear_attn_config.short_conv_kernel_size=1 -> linear_conv_kernel_dim |
+    layer_types=['full_attention'] | mlp_layer_types=['sparse'] | first_k_dense_replace='one' ->
+    mlp_layer_types | num_hidden_layers=1000000000 | num_hidden_layers='27' | q_lora_rank=1536 |
+    mla_use_nope=False | moe_layer_freq=2 | moe_router_activation_func='softmax' |
+    num_experts_per_token=257 -> num_experts_per_tok | num_expert_group=3 -> n_group |
+    topk_group=2 | tie_word_embeddings=True | attention_bias=True | kv_lora_rank=0 |
+    v_head_dim='wide' | hidden_act='gelu' | routed_scaling_factor=0.0
 Ministral-3-8B:
     num_key_value_heads=5 | head_dim=63 | hidden_act='gelu' | sliding_window=0 |
     rope_parameters.rope_type='longrope' -> longrope | rope_parameters=3 |

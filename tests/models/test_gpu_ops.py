@@ -23,6 +23,7 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import (
     TinyLfm2Moe,
     TinyLfm3,
@@ -85,6 +86,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "ministral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, dtype=BFLOAT16)),
     "granite_swa": lambda path: write_granite_swa(path, TinyGraniteSwa("FS", dtype=BFLOAT16)),
     "olmo_hybrid": lambda path: write_olmo_hybrid(path, TinyOlmoHybrid("LF", dtype=BFLOAT16)),
+    "kimi_linear": lambda path: write_kimi(
+        path, TinyKimi("KF", experts=3, top_k=3, dtype=BFLOAT16)
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }

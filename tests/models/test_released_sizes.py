@@ -25,6 +25,7 @@ NAMES = (
     "Nemotron-3-Nano-30B-A3B",
     "Jamba-1.5-Mini",
     "Olmo-Hybrid-7B",
+    "Kimi-Linear-48B-A3B",
     "LFM2-1.2B",
     "LFM2-8B-A1B",
     "LFM2-VL-1.6B",

@@ -37,6 +37,7 @@ from tests.oracle.runs import (
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_experts import make_model as make_experts
 from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
@@ -192,6 +193,20 @@ GRANITE_SWA = {
     "one-theta": TinyGraniteSwa("FSF", tied=False, heads=3, kv_heads=1, hidden=24, seed=1),
     "experts": TinyGraniteSwa("FS", experts=8, top_k=3, seed=2),
     "shared": TinyGraniteSwa("SF", thetas=(1e4, 0.0), experts=4, top_k=4, shared=40, seed=3),
+}
+KIMI = {
+    "hybrid": TinyKimi(),
+    "attention-first": TinyKimi("FKF", dense=2, heads=3, rank=8, shared=16, key_dim=4, seed=1),
+    "all-sparse": TinyKimi("KF", dense=0, experts=3, top_k=3, num_shared=2, seed=2),
+    "grouped": TinyKimi(
+        "KKF",
+        experts=8,
+        others={"n_group": 4, "topk_group": 2, "norm_topk_prob": False},
+        as_saved=True,
+        max_shard_size="40KB",
+        seed=3,
+    ),
+    "dense": TinyKimi("KFK", dense=3, delta_heads=3, delta_dim=8, taps=3, value_dim=12, seed=4),
 }
 OLMO_HYBRID = {
     "hybrid": TinyOlmoHybrid(),
@@ -360,6 +375,17 @@ FAMILIES = {
         ("hybrid",),
         rough={layers: TinyOlmoHybrid(layers, dtype=B, seed=10) for layers in ("LF", "FL")},
         oracle="OlmoHybridForCausalLM",
+    ),
+    "kimi_linear": Row(
+        write_kimi,
+        KIMI,
+        ("hybrid", "attention-first"),
+        (1, 2, 3, 15, 16, 17, 64, 65, 129, 1025),
+        {
+            "plain": TinyKimi("KFK", dense=3, dtype=B, seed=9),
+            "routed": TinyKimi("KF", dtype=B, seed=9),
+        },
+        "KimiLinearForCausalLM",
     ),
     "experts": Row(
         write_experts,

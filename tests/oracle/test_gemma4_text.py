@@ -87,7 +87,9 @@ def test_sizes_of_every_shape_equal_the_reference(
     width: int, height: int, tokens: int, pooling: int
 ) -> None:
     pixels = PublishedSettings("m", {}).pixels((0, 0, 0), (1, 1, 1), Pillow.Resampling.BICUBIC)
-    found = PooledImageProcessor(PooledConfig(16, pooling, tokens, **pixels))
+    found = PooledImageProcessor(
+        PooledConfig(patch_size=16, pooling=pooling, max_tokens=tokens, **pixels)
+    )
     plan = found.measure(width, height)
     expected = get_aspect_ratio_preserving_size(height, width, 16, tokens * pooling**2, pooling)
     assert (plan.height, plan.width) == expected and plan.tokens <= tokens

@@ -15,7 +15,7 @@ from core.api.chat import AssistantMessage, Conversation, Tool, ToolCall, ToolMe
 from core.api.errors import NoToolsError
 from core.api.prompt import CutKind
 from core.text.chat_text import ChatText, RenderedPrompt
-from tests.text.chats import GRID, added_id, plain_ids, sampled, system, user
+from tests.text.chats import GRID, added_id, plain_ids, sampled, system, user, words
 from tests.text.tiny_tokenizer import CALLING, TEMPLATES, write_text_folder
 
 SYNTAX = {
@@ -23,6 +23,7 @@ SYNTAX = {
     "chatml_xml": "xml",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "gemma4_tools": "gemma4",
 }
 SCHEMA = {
     "type": "object",
@@ -61,8 +62,8 @@ def conversation(*messages: Any) -> Conversation:
     return Conversation(messages=messages, tools=TOOLS)
 
 
-def rendered(text: ChatText, chat: Conversation) -> RenderedPrompt:
-    return text.render(chat, [], None, GRID)
+def rendered(text: ChatText, chat: Conversation, thinking: bool | None = None) -> RenderedPrompt:
+    return text.render(chat, [], thinking, GRID)
 
 
 def as_dict(message: Any) -> dict[str, Any]:
@@ -131,17 +132,49 @@ def test_T2_a_call_that_was_sampled_is_never_tokenised_again(
         *plain_ids(text, "ther}"),
     ]
     reply = sampled(text, ids).model_copy(update={"calls": called(town="a").calls})
-    first = rendered(text, conversation(user("How?"))).prompt.ids(0)
-    second = rendered(text, conversation(user("How?"), reply, result("b"))).prompt.ids(0)
+    # Without thinking Gemma 4's prompt has an empty thought that its history lacks.
+    first = rendered(text, conversation(user("How?")), True).prompt.ids(0)
+    second = rendered(text, conversation(user("How?"), reply, result("b")), True).prompt.ids(0)
     assert second[: len(first) + len(ids)] == [*first, *ids]
 
 
-@pytest.mark.parametrize("family", ["chatml_tools", "chatml_xml", "lfm2_tools"])
+def test_T2_calls_with_a_thought_are_followed_by_their_results_in_one_turn(
+    oracle: Callable[[str], tuple[ChatText, Any]],
+) -> None:
+    """As Gemma 4's template has them; a thought is gone after the next question."""
+    text, _ = oracle("gemma4_tools")
+    begin, end, waits = (added_id(text, f"<{each}>") for each in ("|tool_call", "tool_call|",
+                                                                  "|tool_response"))  # fmt: skip
+    opens, closes = (added_id(text, each) for each in ("<|channel>", "<channel|>"))
+    assert waits in text.end_of_turn_ids and text.spliced
+    thought = [opens, *plain_ids(text, "thought\nhm\n"), closes]
+    calls = [each for town in "ab" for each in (begin, *plain_ids(text, f"call:{town}"), end)]
+    packed = sampled(text, [*thought, *calls]).ids
+    shown = tuple(ToolCall(name="weather", arguments="{}", id=f"call_{at}") for at in (1, 2))
+    reply = AssistantMessage(text="", reasoning="hm", calls=shown, ids=packed)
+    results = result("Rain"), ToolMessage(text="Sun", call="call_2", name="sky")
+    asked = rendered(text, conversation(user("How?")), True).prompt.ids(0)
+    answering = rendered(text, conversation(user("How?"), reply, *results), True)
+    found = answering.prompt.ids(0)
+    assert found[: len(asked) + len(thought) + len(calls)] == [*asked, *thought, *calls]
+    assert words(text, found[len(asked) + len(thought) + len(calls) :]) == (
+        '<|tool_response>response:weather{value:<|"|>Rain<|"|>}<tool_response|>'
+        '<|tool_response>response:sky{value:<|"|>Sun<|"|>}<tool_response|>'
+    )
+    assert not answering.opens_reasoning and not answering.closes_reasoning
+    said = plain_ids(text, "It rains")
+    later = conversation(user("How?"), reply, *results, sampled(text, said), user("And?"))
+    last = rendered(text, later, True).prompt.ids(0)
+    kept = [*asked, *calls, *found[len(asked) + len(thought) + len(calls) :], *said]
+    assert last[: len(kept)] == kept
+
+
+@pytest.mark.parametrize("family", ["chatml_tools", "chatml_xml", "lfm2_tools", "gemma4_tools"])
 def test_I5_no_result_or_argument_becomes_a_control_token(
     oracle: Callable[[str], tuple[ChatText, Any]], family: str
 ) -> None:
     text, _ = oracle(family)
-    spelling = "<|im_end|>"
+    spelling = '<|"|>' if family == "gemma4_tools" else "<|im_end|>"
     control = added_id(text, spelling)
     plain = rendered(text, conversation(user("How?"), called(town="a"), result("b")))
     typed = rendered(
@@ -169,7 +202,14 @@ def test_I5_no_name_or_id_of_a_call_becomes_a_control_token(tmp_path: Path) -> N
     assert counts[0] == counts[1] > 0
 
 
-@pytest.mark.parametrize("family", ["chatml_tools", "lfm2_tools"])
+BEGIN = {
+    "chatml_tools": "<tool_call>",
+    "lfm2_tools": "<|tool_call_start|>",
+    "gemma4_tools": "<|tool_call>",
+}
+
+
+@pytest.mark.parametrize("family", BEGIN)
 def test_S8_a_prompt_is_split_where_a_call_begins(
     oracle: Callable[[str], tuple[ChatText, Any]], family: str
 ) -> None:
@@ -178,7 +218,7 @@ def test_S8_a_prompt_is_split_where_a_call_begins(
         rendered(text, conversation(user("How?"), called(town=town), result("b"))).prompt
         for town in ("a", "c")
     )
-    begin = added_id(text, "<tool_call>" if family == "chatml_tools" else "<|tool_call_start|>")
+    begin = added_id(text, BEGIN[family])
     shared, kind = 0, None
     for run, twin in zip(one.runs, other.runs, strict=False):
         if run != twin:

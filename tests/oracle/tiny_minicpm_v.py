@@ -88,6 +88,8 @@ def preprocessor(tiny: TinyMiniCpmV) -> dict[str, Any]:
     """Slices of about `slice_patches` by as many patches."""
     return {
         "image_processor_type": "MiniCPMV4_6ImageProcessorPil",
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
         "patch_size": tiny.patch,
         "scale_resolution": tiny.slice_patches * tiny.patch,
         "max_slice_nums": tiny.slices,

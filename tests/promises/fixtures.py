@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType
 
 from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
-from core.loading.backend import VARIABLE
+from core.loading.precision import VARIABLE
 from tests.gguf.families import Converter, convert
 from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models
@@ -21,6 +21,7 @@ from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, wr
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
+from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import (
     TinyLfm2Moe,
     TinyLfm3,
@@ -109,6 +110,8 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     ),
     # Beside its experts is what a block without them has.
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("ME*", seed=14)),
+    # Its keys and values are one latent row a token.
+    "kimi_linear": lambda path: write_kimi(path, TinyKimi("KF", seed=23)),
     # Compiled kernels take values of whole sixteens.
     "olmo_hybrid": lambda path: write_olmo_hybrid(
         path, TinyOlmoHybrid("LF", key_dim=24, value_dim=48, seed=19)

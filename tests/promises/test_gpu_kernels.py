@@ -11,7 +11,7 @@ from torch import Tensor
 
 from core.api.chat import Message
 from core.api.params import Precision
-from core.loading.backend import VARIABLE
+from core.loading.precision import VARIABLE
 from kernels.ops import PLAIN_OPS
 from tests.promises.fixtures import FolderOf, PictureOf
 from tests.promises.machine import Machine, load, same, system, user, words

@@ -38,7 +38,8 @@ TOOLS = (
         ),
     ),
 )
-SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3")
+SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3", "gemma4")
+BETWEEN: dict[ToolSyntax, str] = {"gemma4": ""}
 ARGUMENTS = {"town": 'A "b"\n</parameter> c', "days": 3, "unit": "C", "exact": True}
 
 
@@ -63,6 +64,17 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
             return f"<|tool_call_start|>[weather({named})]<|tool_call_end|>"
         case "llama3":
             return json.dumps({"name": "weather", "parameters": arguments})
+        case "gemma4":
+            named = ",".join(f"{name}:{marked(arguments[name])}" for name in sorted(arguments))
+            return f"<|tool_call>call:weather{{{named}}}<tool_call|>"
+
+
+def marked(value: object) -> str:
+    if isinstance(value, str):
+        return f'<|"|>{value}<|"|>'
+    if isinstance(value, list):
+        return f"[{','.join(map(marked, value))}]"
+    return json.dumps(value)
 
 
 def read(syntax: ToolSyntax, pieces: Sequence[str]) -> tuple[str, list[ToolCall]]:
@@ -92,10 +104,10 @@ def test_a_call_is_read_however_it_arrives(syntax: ToolSyntax, places: list[int]
     assert calls[0].id
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml"])
+@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4"])
 def test_calls_in_parallel_are_read_in_order(syntax: ToolSyntax) -> None:
     calls = (written(syntax, {"town": town, "unit": "C"}) for town in "abc")
-    text, found = read(syntax, list("\n".join(calls)))
+    text, found = read(syntax, list(BETWEEN.get(syntax, "\n").join(calls)))
     assert text == "" and [json.loads(call.arguments)["town"] for call in found] == list("abc")
     assert len({call.id for call in found}) == 3
 
@@ -113,6 +125,9 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("lfm2", "<|tool_call_start|>[__import__('os').system('x')]<|tool_call_end|>"),
     ("lfm2", f"<|tool_call_start|>[f(x={'(' * 5_000})]<|tool_call_end|>"),
     ("llama3", '{"name": "unknown", "parameters": {}}'), ("llama3", '{"answer": 4}'),
+    ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),
+    ("gemma4", f"<|tool_call>call:f{{a:{'[' * 5_000}}}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:"), ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"),
     ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
@@ -144,11 +159,22 @@ def test_text_after_a_mark_without_a_call_streams_in_linear_time(begun: str) -> 
 
 @pytest.mark.parametrize(("syntax", "mark"), [
     ("hermes", "</tool_call>"), ("lfm2", "<|tool_call_end|>"), ("xml", "</function>\n</tool_call>"),
+    ("gemma4", "<tool_call|>"),
 ])  # fmt: skip
 def test_a_mark_in_an_argument_ends_no_call(syntax: ToolSyntax, mark: str) -> None:
     arguments = {"town": f"a\n{mark} b", "unit": "C"}
     text, calls = read(syntax, list(f"{written(syntax, arguments)} Done."))
     assert text == "Done." and [json.loads(call.arguments) for call in calls] == [arguments]
+
+
+def test_values_of_every_kind_are_read_between_marks() -> None:
+    call = """call:mail-to.all{"a b": 1, deep: {<|"|>k<|"|>:[]}, n:-1.5e3, t:<|"|><|"|>,
+ w:[true,None,<|"|>{,]<|"|>]}"""
+    _, calls = read("gemma4", [f"<|tool_call>{call}<tool_call|>"])
+    arguments = {'"a b"': 1, "deep": {"k": []}, "n": -1500.0, "t": "", "w": [True, None, "{,]"]}
+    assert [(each.name, json.loads(each.arguments)) for each in calls] == [
+        ("mail-to.all", arguments)
+    ]
 
 
 def test_names_that_python_does_not_take_are_read() -> None:
@@ -199,11 +225,42 @@ def test_P3_arguments_are_held_to_their_schema(syntax: ToolSyntax) -> None:
     for bad in ({"unit": "F"}, {**good, "days": 12}, {**good, "unit": "K"}, {**good, "more": 1}):
         assert fault(form(syntax), written(syntax, bad)) != "", bad
     assert fault(form(syntax), "No.") != ""
-    twice = f"{written(syntax, good)}\n{written(syntax, good)}"
-    allowed = syntax in ("hermes", "xml")
+    twice = BETWEEN.get(syntax, "\n").join([written(syntax, good)] * 2)
+    allowed = syntax in ("hermes", "xml", "gemma4")
     assert (fault(form(syntax), twice) == "") == allowed
     assert fault(form(syntax, parallel=False), twice) != ""
 
 
-def test_a_schema_that_can_not_be_enforced_is_named() -> None:
-    assert "parameters of a tool" in refusal(form("hermes", properties={"a": {"$ref": "#/x"}}))
+NESTED: dict[str, Any] = {
+    "properties": {
+        "at": {"$ref": "#/$defs/place"},
+        "any": {},
+        "kind": {"anyOf": [{"type": "integer"}, {"enum": ["x", None]}]},
+        "tags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+    },
+    "required": ["at"],
+    "$defs": {
+        "place": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "in": {"$ref": "#/$defs/place"}},
+            "required": ["name"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(("arguments", "fits"), [
+    ('at:{in:{name:<|"|>a<|"|>},name:<|"|>b<|"|>}', True), ('at:{in:{},name:<|"|>b<|"|>}', False),
+    ('any:{x:[1,<|"|>y<|"|>,null]},at:{name:<|"|><|"|>},kind:3,tags:{a:true}', True),
+    ('at:{name:<|"|><|"|>},kind:<|"|>x<|"|>', True), ('at:{name:<|"|><|"|>},kind:null', True),
+    ('at:{name:<|"|><|"|>},kind:<|"|>y<|"|>', False), ('at:{name:1}', False), ("", False),
+    ('at:{name:<|"|><|"|>},tags:{a:1}', False),
+])  # fmt: skip
+def test_P3_marked_values_are_held_to_their_schema(arguments: str, fits: bool) -> None:
+    call = f"<|tool_call>call:weather{{{arguments}}}<tool_call|>"
+    assert (fault(form("gemma4", **NESTED), call) == "") == fits
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "gemma4"])
+def test_a_schema_that_can_not_be_enforced_is_named(syntax: ToolSyntax) -> None:
+    assert "parameters of a tool" in refusal(form(syntax, properties={"a": {"$ref": "#/x"}}))

@@ -1,7 +1,7 @@
 """Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
 
-`chatml` and `llama3` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with word
-spaces and byte fallback, whose control tokens also stand in the vocabulary.
+`chatml`, `llama3` and `kimi` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with
+word spaces and byte fallback, whose control tokens are in the vocabulary too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tokenizers import (
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 
+from tests.gguf.vocabularies import llama_models
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 CORPUS = [
@@ -44,6 +46,9 @@ CHATML_MARKS = "<tool_response> </tool_response> <think> </think>".split()
 LLAMA3_CONTROL = (
     "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|>"
 ).split()
+KIMI_CONTROL = (
+    "[BOS] [EOS] <|im_end|> <|im_user|> <|im_assistant|> <|im_system|> <|im_middle|>"
+).split()
 CALL_MARKS = "<tool_call> </tool_call>".split()
 LFM2_CONTROL = [
     *CHATML_CONTROL,
@@ -59,6 +64,9 @@ GEMMA_CONTROL = (
 ).split()
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
 GEMMA4_CONTROL = "<pad> <eos> <bos> <unk> <|turn> <turn|> <|channel> <channel|> <|think|>".split()
+GEMMA4_CALLS = (
+    '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|>'
+).split()
 GEMMA4_LAST = "<|image> <|image|> <image|>".split()
 GEMMA4_MARKS = ("\n\n", "<table>")
 
@@ -73,6 +81,7 @@ KIND = {
     "gemma": "gemma",
     "gemma3": "gemma",
     "gemma4": "gemma4",
+    "kimi": "kimi",
 }
 FAMILIES = tuple(KIND)
 # Templates with tools.
@@ -81,7 +90,10 @@ CALLING = {
     "chatml_xml": "chatml_calls",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "gemma4_tools": "gemma4_calls",
 }
+# Templates of llama.cpp's source package, which has them as they were published.
+PUBLISHED = {"gemma4_tools": "google-gemma-4-31B-it"}
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
 
@@ -141,6 +153,8 @@ def tokenizer_json(kind: str) -> str:
         return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
+    if kind == "kimi":
+        return str(_byte_level(KIMI_CONTROL, ()).to_str())
     if kind == "instruct":
         tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -148,9 +162,10 @@ def tokenizer_json(kind: str) -> str:
             single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
         )
         return json.dumps(_description(tokenizer, hexes, ()))
-    marks = GEMMA4_MARKS if kind == "gemma4" else GEMMA_MARKS
-    if kind == "gemma4":
-        tokenizer, hexes = _word_spaces(GEMMA4_CONTROL, marks, GEMMA4_LAST)
+    marks = GEMMA4_MARKS if kind.startswith("gemma4") else GEMMA_MARKS
+    if kind.startswith("gemma4"):
+        control = GEMMA4_CONTROL + (GEMMA4_CALLS if kind == "gemma4_calls" else [])
+        tokenizer, hexes = _word_spaces(control, marks, GEMMA4_LAST)
     else:
         tokenizer, hexes = _word_spaces(GEMMA_CONTROL, marks)
     tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
@@ -167,7 +182,7 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     (folder / "tokenizer.json").write_text(text, "utf-8")
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", **special}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    source = (TEMPLATES / f"{family}.jinja").read_text("utf-8") if template is None else template
+    source = template_of(family) if template is None else template
     (folder / "chat_template.jinja").write_text(source, "utf-8")
     image = {
         "chatml": "<|image_pad|>",
@@ -185,6 +200,14 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     end = tokenizer.token_to_id(special["eos_token"])
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     return folder
+
+
+def template_of(family: str) -> str:
+    if family in PUBLISHED:
+        path = llama_models() / "templates" / f"{PUBLISHED[family]}.jinja"
+    else:
+        path = TEMPLATES / f"{family}.jinja"
+    return path.read_text("utf-8")
 
 
 def gemma3_image_ids() -> dict[str, int]:
@@ -213,6 +236,8 @@ def _special_tokens(kind: str) -> dict[str, str]:
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
+    if kind == "kimi":
+        return {"bos_token": "[BOS]", "eos_token": "<|im_end|>"}
     if kind == "instruct":
         return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}

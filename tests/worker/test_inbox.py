@@ -147,13 +147,22 @@ def test_idle_work_waits_behind_all_other() -> None:
     assert not running.is_set, "idle work does not interrupt idle work"
 
 
-def test_arriving_work_interrupts_idle_work_which_comes_again() -> None:
-    box = Box(idle(1))
+@pytest.mark.parametrize(
+    ("work", "stopped"),
+    [
+        (idle(1), STOPPED),
+        (Generate(request=1, conversation=NOTHING, side=True, idle=True), Finished.unbegun(1)),
+    ],
+)
+def test_M5_arriving_work_interrupts_idle_work_which_comes_again(
+    work: Work, stopped: Failed | Finished
+) -> None:
+    box = Box(work)
     _, first = box.next()
     box.put(ask(2))
     assert first.is_set
     assert not any(isinstance(event, Queued) for event in box.events)
-    assert not box.done(STOPPED)
+    assert not box.done(stopped)
     assert box.next()[0] == 2
     box.done(ENDED)
     again, flag = box.next()

@@ -32,7 +32,7 @@ class StepCosts:
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """Note a step. The first of each width is left out, since it sets things up."""
+        """The first step of each width is left out, since it sets things up."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
             # Everything is compared with a step of one token: better old than guessed.
@@ -115,7 +115,6 @@ class Acceptance:
         self._tried += min(drafted, accepted + 1)
 
     def note_untried(self) -> None:
-        """Fade, so that such drafts are tried again some time."""
         self._fade(self._faded)
 
     def _fade(self, by: float) -> None:
@@ -124,8 +123,7 @@ class Acceptance:
 
 
 def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
-    """The best number of drafted tokens for a step, up to `most`, and the expected tokens per
-    second."""
+    """The best number of drafted tokens, up to `most`, and the expected tokens per second."""
     plain = 1 / costs.of(1)
     best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0

@@ -34,7 +34,7 @@ MOST_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A draft of up to `most` tokens; `take(depth)` makes it, at `seconds` a token."""
+    """A draft of up to `most` tokens, at `seconds` a token."""
 
     most: int
     acceptance: Acceptance
@@ -44,16 +44,13 @@ class Offer:
 
 class Drafter(Protocol):
     def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
-        """Take sampled ids with their rows of `hidden` [n or more, hidden_size], which the next
-        step overwrites."""
+        """The next step overwrites `hidden` [n or more, hidden_size]."""
         ...
 
     def offer(self, most: int) -> Offer: ...
 
 
 class LookupDrafter:
-    """Drafts what followed the last time that the last tokens occurred."""
-
     def __init__(self, prompt: Prompt) -> None:
         self._lookup = PromptLookup(_text_ids(prompt))
         self._acceptance = [(least, Acceptance(prior)) for least, prior in _PRIORS]
@@ -76,8 +73,8 @@ def _text_ids(prompt: Prompt) -> list[int]:
 
 
 class PromptLookup:
-    """An index over the ids of prompt and reply; a negative id is no text. It compares the newest
-    places of the last pair: a third of a suffix automaton's time and half its memory."""
+    """A negative id is no text. It compares the newest places of the last pair: a third of a suffix
+    automaton's time and half its memory."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids: list[int] = []
@@ -97,7 +94,7 @@ class PromptLookup:
             self._before.append(place)
 
     def propose(self, most: int) -> tuple[list[int], int]:
-        """Tokens that may come next, at most as many as match, and how many match."""
+        """At most as many tokens as match, and how many match."""
         best, longest = -1, 0
         place = self._before[-1] if self._before else -1
         for _ in range(MOST_PLACES):
@@ -132,7 +129,6 @@ class HeadDrafter:
         check: Callable[[], None],
         steps: HeadSteps,
     ) -> None:
-        """`kv_buffer` holds the head's rows of `prompt`; `steps` run over it."""
         self._model, self._kv_buffer, self._check, self._steps = model, kv_buffer, check, steps
         self._start, self._before = prompt.end, prompt.runs[-1].last_position
         self._costs = costs
@@ -227,16 +223,15 @@ class Speculation:
             drafter.follow(ids, hidden)
 
     def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
-        """Up to `most` ids that may come next, `forced` ones first; starts the clock."""
+        """`forced` ids come first. Starts the clock."""
         found = self._proposed(most, forced) if self._on else []
         self._offered = len(found)
         self._began = time.perf_counter()
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """Note the check of `drafted` tokens, the first `accepted` of which were right. Offered
-        tokens left out of the draft don't fit the format and count as wrong. A captured step is not
-        `is_usual`."""
+        """Note the check of `drafted` tokens. Offered tokens left out of the draft don't fit the
+        format and count as wrong. A captured step is not `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1

@@ -31,8 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StepCapture:
-    """The steps of a loaded model and its MTP head, over one KV buffer at a time. They are captured
-    if there is a `capture`."""
+    """The steps of a model and its MTP head, over one KV buffer at a time."""
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
@@ -60,7 +59,7 @@ class StepCapture:
         return self._steps
 
     def separate(self) -> StepCapture:
-        """Another capture, for a KV buffer that lives as long as one request."""
+        """For a KV buffer that lives as long as one request."""
         return StepCapture(self._capture)
 
     def _give_up(self, reason: NotCapturableError) -> None:
@@ -69,8 +68,8 @@ class StepCapture:
 
 
 class Steps:
-    """The steps over one KV buffer, for one reply at a time; `state` is the last step's. One that
-    can't be captured is computed, and `give_up` is called."""
+    """For one reply at a time; `state` is the last step's. A step that can't be captured is
+    computed, and `give_up` is called."""
 
     def __init__(
         self,
@@ -95,14 +94,14 @@ class Steps:
 
     @torch.inference_mode()
     def begin(self, state: RecurrentState) -> None:
-        """Begin a reply after `state`, which stays as it is."""
+        """`state` stays as it is."""
         self.state.copy_from(state)
 
     @torch.inference_mode()
     def forward(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """Like `Model.forward`; the next call overwrites the result."""
+        """The next call overwrites the result."""
         num_tokens = embeddings.shape[0]
         self.kv_buffer.reserve(token.value + num_tokens)
         began = time.perf_counter()
@@ -118,7 +117,6 @@ class Steps:
     def _first(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """A step of a number of tokens that has no trace."""
         num_tokens = embeddings.shape[0]
         self._uses[num_tokens] += 1
         pays = num_tokens == 1 or self._uses[num_tokens] * EARNED_S >= MORE_STEPS * self._step_s
@@ -160,8 +158,7 @@ class Steps:
 
 
 class StepTrace:
-    """A step of `num_tokens` tokens: inputs, trace, and traces of its parts. `before` is the state
-    before a step of several."""
+    """`before` is the state before a step of several tokens."""
 
     def __init__(
         self,
@@ -197,7 +194,7 @@ class StepTrace:
         self._trace.replay(token.value, check)
 
     def record(self, token: TokenIndex, check: Callable[[], None]) -> None:
-        """Compute the step and capture it. Raises NotCapturableError, with the states restored."""
+        """Raises NotCapturableError, with the states restored."""
 
         def step(tracer: Tracer) -> Tensor:
             memory = TracedMemory(
@@ -233,9 +230,9 @@ class StepTrace:
     def _validate(
         self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
-        """Replay the next token's step from another row: result, states and rows must have the bits
-        of a computed step. A faulty trace raises no error: it shares memory, or holds a number that
-        wasn't constant. Then replay the first step again."""
+        """Replay the next token's step from another row, which must have the bits of a computed
+        step, then the first step again. A faulty trace raises no error: it shares memory, or holds
+        a number that wasn't constant."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

@@ -18,7 +18,7 @@ MOST_TOKENS = 8
 
 
 class Decode:
-    """Feeds sampled ids from `start` on; a sampled placeholder is text."""
+    """A sampled placeholder is text."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Decode:
         capture: StepCapture,
         skip_rollback: bool = False,
     ) -> None:
-        """`state` stays as it is. `skip_rollback` keeps rejected tokens, for a test to find."""
+        """`state` stays as it is. `skip_rollback` keeps rejected tokens."""
         self._model, self._kv_buffer, self._check = model, kv_buffer, check
         # Where the last step began, and the next one begins.
         self._last = self.next = start
@@ -47,7 +47,7 @@ class Decode:
         return self._steps.num_captured
 
     def step(self, ids: Sequence[int]) -> Tensor:
-        """Feed at most MOST_TOKENS ids; returns the float32 logits [n, vocab] after each."""
+        """Feed at most MOST_TOKENS ids; returns float32 logits [n, vocab]."""
         device = self._model.device
         embeddings = self._model.embed(torch.tensor(ids, device=device))
         first = self.next.position.value

@@ -17,7 +17,7 @@ Advances = Iterable[tuple[int, Advance]]
 
 
 class RunMemory:
-    """A `LayerMemory` for prompt tokens from `start` on; it advances copies of states."""
+    """For prompt tokens from `start` on; advances copies of states."""
 
     is_step = False
 
@@ -42,8 +42,8 @@ class RunMemory:
         self._asked: set[int] = set()
         self.check_cancelled = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        return self._kv_buffer.write(layer, self._start.value, keys, values)
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        return self._kv_buffer.write(layer, self._start.value, *new)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         """A copy, since the state before may be a checkpoint's."""
@@ -58,14 +58,13 @@ class RunMemory:
         raise AssertionError("a prompt is no step")
 
     def new_states(self) -> list[RecurrentState]:
-        """The state after each run; an unwanted one may be that of a later run."""
+        """After each run; an unwanted one may be a later run's."""
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
 
 class StepMemory:
-    """A `LayerMemory` for a decode step. It updates `state` in place, and notes `advances` and the
-    layers that wrote rows."""
+    """Updates `state` in place, and notes `advances` and the layers that wrote rows."""
 
     is_step = True
 
@@ -83,9 +82,9 @@ class StepMemory:
         self._kv_buffer, self._state, self._token = kv_buffer, state, token
         self._check = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         self.kv_layers.append(layer)
-        return self._kv_buffer.write(layer, self._token.value, keys, values)
+        return self._kv_buffer.write(layer, self._token.value, *new)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         return self._state.layers[layer]
@@ -99,11 +98,8 @@ class StepMemory:
 
 
 class TracedMemory(StepMemory):
-    """A `LayerMemory` of a step that is captured.
-
-    A step of several tokens copies each state to `before` right before it is read, so that it is
-    read from memory once.
-    """
+    """For a captured step. Of several tokens, it copies each state to `before` right before it is
+    read, so that it is read from memory once."""
 
     def __init__(
         self,
@@ -119,11 +115,11 @@ class TracedMemory(StepMemory):
         self._tracer, self._before = tracer, before
         self._end = token.value + num_tokens
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._kv_buffer.rows(layer)
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
-        return all_keys[: self._end], all_values[: self._end]
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        held = self._kv_buffer.rows(layer)
+        for given, rows in zip(new, held, strict=True):
+            self._tracer.store(given, rows)
+        return tuple(rows[: self._end] for rows in held)
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         if self._before is not None and layer not in {other for other, _ in self.advances}:
@@ -137,7 +133,6 @@ class TracedMemory(StepMemory):
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
-    bits."""
+    """Over the first `count` tokens of a step by its own calls, so to the same bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

@@ -19,8 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """A `LayerMemory` for the head's rows from token `start` on; token 0 has none. With a `tracer`
-    the forward is captured."""
+    """For the head's rows from token `start` on; token 0 has none."""
 
     def __init__(
         self,
@@ -37,15 +36,15 @@ class HeadMemory:
         self._kv_buffer, self._start, self._tracer = kv_buffer, start, tracer
         self._check = check
 
-    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         if self._tracer is None:
-            all_keys, all_values = self._kv_buffer.write(layer, self._start, keys, values)
-            return all_keys[1:], all_values[1:]
-        all_keys, all_values = (rows[1:] for rows in self._kv_buffer.rows(layer))
-        self._tracer.store(keys, all_keys)
-        self._tracer.store(values, all_values)
+            held = self._kv_buffer.write(layer, self._start, *new)
+            return tuple(rows[1:] for rows in held)
+        held = tuple(rows[1:] for rows in self._kv_buffer.rows(layer))
+        for given, rows in zip(new, held, strict=True):
+            self._tracer.store(given, rows)
         end = self._start - 1 + len(self.runs)
-        return all_keys[:end], all_values[:end]
+        return tuple(rows[:end] for rows in held)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         raise AssertionError("a head attends")
@@ -74,8 +73,8 @@ class HeadSteps:
     def forward(
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
-        """The head's rows [n, hidden_size] with the bits of each alone; the next call may overwrite
-        them. A new trace takes ownership of `inputs` and `rotations`."""
+        """Rows [n, hidden_size] with the bits of each alone; the next call may overwrite them. A
+        new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

@@ -1,5 +1,4 @@
-"""Prefill from cut to cut; finished runs enter the tree. Short runs share a forward if kernels are
-batch invariant."""
+"""Prefill from cut to cut; finished runs enter the tree."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ End = tuple[RecurrentState, Tensor] | None
 
 
 class Prefill:
-    """Evaluates the prompt after `restored`. Then `state` and `last_hidden` [hidden] are those of
-    its end."""
+    """`state` and `last_hidden` [hidden] are those of the prompt's end."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class Prefill:
     def _forward(
         self, runs: Sequence[Run], planned: frozenset[Run], before: Run | None
     ) -> list[tuple[Run, End]]:
-        """Each run with its end, if wanted or the last; `before` is the run before them."""
+        """Each run with its end, if wanted or the last."""
         first, last = runs[0], runs[-1]
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)

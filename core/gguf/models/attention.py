@@ -1,8 +1,6 @@
-"""Architectures without Mamba layers: those of Qwen, Llama, Gemma 3 and LFM2."""
+"""Architectures without Mamba layers: those of Qwen, Llama, Ministral and LFM2."""
 
 from __future__ import annotations
-
-import math
 
 from core.api.errors import BrokenConfigError, UnknownArchitectureError
 from core.gguf.models.rules import (
@@ -27,7 +25,7 @@ from core.gguf.models.rules import (
     taps_by_key_head,
     zero_centred,
 )
-from core.gguf.models.settings import Config, Settings
+from core.gguf.models.settings import Config, Settings, rotary_share
 
 # ------------------------------------------------------------------ Qwen
 
@@ -72,18 +70,13 @@ def _gated_deltas(settings: Settings) -> Config:
         "linear_num_key_heads": settings.count("ssm.group_count"),
         "linear_num_value_heads": value_heads,
         "linear_value_head_dim": settings.count("ssm.inner_size") // max(1, value_heads),
-        "rope_parameters": settings.rope() | {"partial_rotary_factor": _share(rotary, head_dim)},
+        "rope_parameters": settings.rope()
+        | {"partial_rotary_factor": rotary_share(rotary, head_dim)},
     }
     if settings.count("expert_count", 0):
         shared = settings.count("expert_shared_feed_forward_length", 0)
         config |= settings.experts() | {"shared_expert_intermediate_size": shared}
     return config
-
-
-def _share(rotary: int, head_dim: int) -> float:
-    """The share of a head that is rotated: its product with the head is rounded down."""
-    share = rotary / max(1, head_dim)
-    return share if int(share * head_dim) == rotary else math.nextafter(share, math.inf)
 
 
 def _qwen3_5(settings: Settings) -> Config:
@@ -179,7 +172,7 @@ QWEN3_NEXT = Architecture(
 QWEN3 = Architecture(_qwen3, "model.", STACK, {**_QWEN3, **_QWEN_EXPERTS})
 QWEN3_VL = Architecture(_qwen3_vl, _HYBRID, STACK, {**_QWEN3, **_QWEN_EXPERTS})
 
-# ------------------------------------------------------------------ Llama, Gemma, LFM2
+# ------------------------------------------------------------------ Llama, Ministral, LFM2
 
 
 def _llama(settings: Settings) -> Config:
@@ -188,8 +181,7 @@ def _llama(settings: Settings) -> Config:
             f"{settings.name} is a Llama with experts (Mixtral), which Waymark doesn't know."
         )
     config = _qwen3(settings) | {"model_type": "llama", "mlp_bias": settings.has("ffn_up.bias")}
-    if settings.count("rope.dimension_count", config["head_dim"]) != config["head_dim"]:
-        raise BrokenConfigError(f"{settings.name} rotates a part of each head, which is refused.")
+    settings.check_rotates_all(config["head_dim"])
     divisors = settings.divisors()
     if divisors:  # those of Llama 3's scaling, whose own numbers the file doesn't have
         config["rope_parameters"] |= {"rope_type": "divided", "divisors": divisors}
@@ -213,43 +205,6 @@ def _mistral3(settings: Settings) -> Config:
     length = settings.count("rope.scaling.original_context_length")
     rope["original_max_position_embeddings"] = length
     return config
-
-
-def _gemma3(settings: Settings) -> Config:
-    layers, pattern = settings.num_layers, "attention.sliding_window_pattern"
-    text = settings.common(head_dim=256)
-    heads, hidden = text["num_attention_heads"], text["hidden_size"]
-    period = settings.count(pattern, 6) if not settings.is_list(pattern) else 0
-    sliding = (
-        [(layer + 1) % period for layer in range(layers)]
-        if period
-        else settings.each(pattern, layers)
-    )
-    kinds = ["sliding_attention" if each else "full_attention" for each in sliding]
-    # Ollama's files lack the scaling of all releases with so long a context, and one has a limit of
-    # logits that its release hasn't.
-    of_ollama = "mm.tokens_per_image" in settings or "rope.local.freq_base" in settings
-    full_rope = settings.rope(default=1_000_000.0)
-    lacks_scaling = of_ollama and "rope.scaling.type" not in settings
-    if lacks_scaling and text["max_position_embeddings"] >= 131_072:
-        full_rope |= {"rope_type": "linear", "factor": 8.0}
-    # The largest release alone scales scores by another number, which the file doesn't have.
-    scale = hidden // max(1, heads) if layers == 62 else text["head_dim"]
-    text |= {
-        "layer_types": kinds,
-        "sliding_window": settings.count("attention.sliding_window", 4096),
-        "query_pre_attn_scalar": float(scale),
-        "rope_parameters": {
-            "full_attention": full_rope,
-            "sliding_attention": {
-                "rope_type": "default",
-                "rope_theta": settings.number("rope.freq_base_swa", 10000.0),
-            },
-        },
-    }
-    if not of_ollama and "final_logit_softcapping" in settings:
-        text["final_logit_softcapping"] = settings.number("final_logit_softcapping")
-    return text | {"model_type": "gemma3_text"}
 
 
 def _lfm2(settings: Settings) -> Config:
@@ -278,20 +233,6 @@ def _lfm2_moe(settings: Settings) -> Config:
 
 LLAMA = Architecture(_llama, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
 MISTRAL3 = Architecture(_mistral3, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
-GEMMA3 = Architecture(
-    _gemma3,
-    "language_model.model.",
-    STACK | {"norm.weight": rule("output_norm.weight", step=zero_centred)},
-    {
-        **ATTENTION,
-        **MLP,
-        **modules(QK_NORMS, zero_centred),
-        "input_layernorm.weight": rule("attn_norm.weight", step=zero_centred),
-        "post_attention_layernorm.weight": rule("post_attention_norm.weight", step=zero_centred),
-        "pre_feedforward_layernorm.weight": rule("ffn_norm.weight", step=zero_centred),
-        "post_feedforward_layernorm.weight": rule("post_ffw_norm.weight", step=zero_centred),
-    },
-)
 _LFM2_STACK: Rules = {
     "embed_tokens.weight": rule("token_embd.weight"),
     "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),

@@ -1,4 +1,4 @@
-"""Architectures with Mamba layers: Falcon-H1, Granite 4, Jamba and Nemotron-H."""
+"""Architectures of Falcon-H1, Granite 4, Granite SWA, Jamba and Nemotron-H."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 from core.api.errors import BrokenConfigError
 from core.gguf.models.rules import (
     ATTENTION,
+    MLP,
+    NORMS,
     ROTATED_ATTENTION,
+    STACK,
     Architecture,
+    Rules,
     decay,
     experts,
     flat,
@@ -81,7 +85,7 @@ FALCON_H1 = Architecture(
     },
 )  # fmt: skip
 
-# ------------------------------------------------------------------ Granite 4
+# ------------------------------------------------------------------ Granite
 
 
 def _granite_hybrid(settings: Settings) -> Config:
@@ -94,30 +98,56 @@ def _granite_hybrid(settings: Settings) -> Config:
         config |= _mamba2_config(settings)
         config["mamba_expand"] = inner // max(1, config["hidden_size"])
     rotates = settings.flag("rope.scaling.finetuned", True)
-    return config | {
+    return config | _multipliers(settings, config["head_dim"]) | {
         "model_type": "granitemoehybrid",
         "layer_types": kinds,
         "position_embedding_type": "rope" if rotates else "nope",
         "rope_parameters": settings.rope(),
-        "shared_intermediate_size": settings.count(shared, config["intermediate_size"]),
+        "shared_intermediate_size": settings.count(shared, config.get("intermediate_size", 0)),
+    }  # fmt: skip
+
+
+def _multipliers(settings: Settings, head_dim: int) -> Config:
+    return {
         "num_local_experts": settings.count("expert_count", 0),
         "num_experts_per_tok": settings.count("expert_used_count", 0),
-        "attention_multiplier": settings.number("attention.scale", config["head_dim"] ** -0.5),
+        "attention_multiplier": settings.number("attention.scale", head_dim**-0.5),
         "embedding_multiplier": settings.number("embedding_scale", 1.0),
         "residual_multiplier": settings.number("residual_scale", 1.0),
         "logits_scaling": settings.number("logit_scale", 1.0),
     }
 
 
+def _granite_swa(settings: Settings) -> Config:
+    config, layers = settings.common(), settings.num_layers
+    # The converter leaves out bases of single layers, but not which of them have positions.
+    theta = settings.number("rope.freq_base", 10000.0)
+    rotates = settings.each("attention.rope_pattern", layers, 1)
+    sliding = settings.each("attention.sliding_window_pattern", layers)
+    return config | _multipliers(settings, config["head_dim"]) | {
+        "model_type": "granitemoe_swa" if settings.count("expert_count", 0) else "granite_swa",
+        "layer_types": ["sliding_attention" if each else "full_attention" for each in sliding],
+        "layer_rope_theta": [theta if each else 0.0 for each in rotates],
+        "rope_parameters": settings.rope(),
+        "sliding_window": settings.count("attention.sliding_window"),
+        "shared_intermediate_size": settings.count("expert_shared_feed_forward_length", 0),
+        "mlp_bias": settings.has("ffn_up.bias"),
+    }  # fmt: skip
+
+
+_GRANITE_EXPERTS: Rules = {
+    **experts("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
+    "block_sparse_moe.router.layer.weight": rule("ffn_gate_inp.weight"),
+}
 GRANITE_HYBRID = Architecture(
     _granite_hybrid,
     "model.",
-    {"embed_tokens.weight": rule("token_embd.weight"), "norm.weight": rule("output_norm.weight")},
+    STACK,
     {
         **ROTATED_ATTENTION,
+        **NORMS,
         **_mamba2("mamba"),
-        **experts("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
-        "block_sparse_moe.router.layer.weight": rule("ffn_gate_inp.weight"),
+        **_GRANITE_EXPERTS,
         "shared_mlp.input_linear.weight": (
             joined("ffn_gate_shexp.weight", "ffn_up_shexp.weight", 0),
             joined("ffn_gate.weight", "ffn_up.weight", 0),
@@ -126,8 +156,20 @@ GRANITE_HYBRID = Architecture(
             rule("ffn_down_shexp.weight"),
             rule("ffn_down.weight"),
         ),
-        "input_layernorm.weight": rule("attn_norm.weight"),
-        "post_attention_layernorm.weight": rule("ffn_norm.weight"),
+    },
+)
+GRANITE_SWA = Architecture(
+    _granite_swa,
+    "model.",
+    STACK,
+    {
+        **ROTATED_ATTENTION,
+        **NORMS,
+        **MLP,
+        **_GRANITE_EXPERTS,
+        "self_attn.sinks": rule("attn_sinks.weight"),
+        "shared_mlp.input_linear.weight": rule("ffn_up_shexp.weight"),
+        "shared_mlp.output_linear.weight": rule("ffn_down_shexp.weight"),
     },
 )
 

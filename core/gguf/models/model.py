@@ -14,7 +14,6 @@ from core.gguf.file import GGUFFile, GGUFPart
 from core.gguf.header import Metadata
 from core.gguf.library import find_towers
 from core.gguf.models.attention import (
-    GEMMA3,
     LFM2,
     LFM2_MOE,
     LLAMA,
@@ -24,18 +23,14 @@ from core.gguf.models.attention import (
     QWEN3_VL,
     QWEN35,
 )
-from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, JAMBA, NEMOTRON_H
+from core.gguf.models.gemma import GEMMA3, GEMMA4
+from core.gguf.models.kimi_linear import KIMI_LINEAR
+from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, GRANITE_SWA, JAMBA, NEMOTRON_H
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
 from core.gguf.models.settings import Config, Settings
-from core.gguf.models.vision import (
-    CLIP,
-    PROJECTORS,
-    Projector,
-    clip_settings,
-    projector_of,
-    tower_recipes,
-)
+from core.gguf.models.towers import PROJECTORS, projector_of
+from core.gguf.models.vision import CLIP, Projector, clip_settings, tower_recipes
 
 _KIND = "general.architecture"
 ARCHITECTURES = {
@@ -49,15 +44,18 @@ ARCHITECTURES = {
     "llama": LLAMA,
     "mistral3": MISTRAL3,
     "gemma3": GEMMA3,
+    "gemma4": GEMMA4,
     "lfm2": LFM2,
     "lfm2moe": LFM2_MOE,
     "falcon-h1": FALCON_H1,
     "granite": GRANITE_HYBRID,
     "granitemoe": GRANITE_HYBRID,
     "granitehybrid": GRANITE_HYBRID,
+    "granite_swa": GRANITE_SWA,
     "jamba": JAMBA,
     "nemotron_h": NEMOTRON_H,
     "nemotron_h_moe": NEMOTRON_H,
+    "kimi-linear": KIMI_LINEAR,
 }
 
 

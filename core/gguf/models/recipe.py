@@ -209,11 +209,8 @@ def one_less(numbers: Floats) -> Floats:
 
 
 def log_of_negative(numbers: Floats) -> Floats:
-    """The logarithm of each -x: of the numbers near it, the one whose exponential is closest to -x.
-
-    What float32's exponential made has a logarithm of which it makes the same number again, so that
-    a decay keeps its bits.
-    """
+    """The logarithm of each -x: of the numbers near it, the one whose exponential is closest to -x,
+    so that a decay keeps its bits."""
     if not (numbers <= 0).all():
         raise BrokenWeightsError("A decay of a recurrence is above zero or not a number.")
     wanted = torch.from_numpy(-numbers)

@@ -30,12 +30,17 @@ Step = Callable[[Settings, Recipe], Recipe]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The tensors `names`; two of them are joined along the axis `joined`."""
+    """The tensors `names`; two of them are joined along the axis `joined`.
+
+    With `scaled` each is multiplied by the tensor of its name that ends with `.scale`, if there is
+    one.
+    """
 
     names: tuple[str, ...]
     step: Step | None = None
     joined: int = 0
     new_axis: bool = False
+    scaled: bool = True
 
 
 Table = Mapping[str, Rule | tuple[Rule, ...]]
@@ -116,6 +121,8 @@ class Recipes(dict[str, Recipe]):
         elif len(parts) == 2:
             recipe = replace(recipe, parts=tuple(parts))
         recipe = rule.step(settings, recipe) if rule.step is not None else recipe
+        if not rule.scaled:
+            return recipe
         ends = (name.removesuffix(".weight") for name in names)
         return replace(recipe, scales=tuple(settings.tensors.get(f"{end}.scale") for end in ends))
 

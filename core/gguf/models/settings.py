@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -91,12 +92,12 @@ class Settings:
             raise MissingTensorError(f"{self.name} has no tensor {name}.")
         return found
 
-    def rows(self, name: str) -> int:
-        """Rows of the matrix `name`. Raises MissingTensorError, WrongShapeError."""
+    def rows(self, name: str, axes: int = 2) -> int:
+        """Rows of each matrix of `name`. Raises MissingTensorError, WrongShapeError."""
         shape = self.tensor(name).shape
-        if len(shape) != 2:
-            raise WrongShapeError(f"{name} in {self.name} should be a matrix, not {list(shape)}.")
-        return shape[0]
+        if len(shape) != axes:
+            raise WrongShapeError(f"{name} in {self.name} should have {axes} axes: {list(shape)}.")
+        return shape[-2]
 
     def _value(self, key: str, default: Any) -> Any:
         found = self.metadata.get(f"{self.prefix}.{key}", default)
@@ -112,10 +113,16 @@ class Settings:
     @property
     def num_layers(self) -> int:
         """Layers of the text stack; those of an MTP head follow them."""
-        layers = self.count("block_count") - self.count("nextn_predict_layers", 0)
-        if not 0 < layers <= _MOST_LAYERS:
+        layers = self.blocks("block_count") - self.count("nextn_predict_layers", 0)
+        if layers <= 0:
             raise self._fault("block_count", "no number of layers")
         return layers
+
+    def blocks(self, key: str) -> int:
+        found = self.count(key)
+        if found > _MOST_LAYERS:
+            raise self._fault(key, "no number of layers")
+        return found
 
     @property
     def kv_heads(self) -> list[int]:
@@ -127,11 +134,17 @@ class Settings:
         heads = max(1, *self.each("attention.head_count", self.num_layers))
         return self.head_dim_or(self.count("embedding_length") // heads)
 
-    def head_dim_or(self, usual: int) -> int:
-        size = self.count("attention.key_length", usual)
-        if self.count("attention.value_length", size) != size:
-            raise self._fault("attention.value_length", "not that of the keys, which is refused")
+    def head_dim_or(self, usual: int, end: str = "") -> int:
+        """`end`: that of keys about some of the layers."""
+        size = self.count(f"attention.key_length{end}", usual)
+        if self.count(f"attention.value_length{end}", size) != size:
+            fault = "not that of the keys, which is refused"
+            raise self._fault(f"attention.value_length{end}", fault)
         return size
+
+    def check_rotates_all(self, head_dim: int, end: str = "") -> None:
+        if self.count(f"rope.dimension_count{end}", head_dim) != head_dim:
+            raise BrokenConfigError(f"{self.name} rotates a part of each head, which is refused.")
 
     def has(self, name: str) -> bool:
         return any(f"blk.{layer}.{name}" in self.tensors for layer in range(self.num_layers))
@@ -141,19 +154,25 @@ class Settings:
 
     def common(self, head_dim: int | None = None) -> Config:
         """The keys that families spell alike; `head_dim` is that of files that don't say it."""
+        return self.sizes() | {
+            "num_key_value_heads": max(self.kv_heads) or 1,
+            "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
+            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
+        }
+
+    def sizes(self) -> Config:
+        """Of `common`, what says nothing about keys and values."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
+        inner = max(self.each("feed_forward_length", layers, 0))  # 0 if all layers have experts
         return {
             "vocab_size": table.shape[0] if len(table.shape) == 2 else 0,
             "hidden_size": self.count("embedding_length"),
-            "intermediate_size": max(self.each("feed_forward_length", layers, 0)),
+            **({"intermediate_size": inner} if inner else {}),
             "num_hidden_layers": layers,
             "num_attention_heads": max(self.each("attention.head_count", layers)),
-            "num_key_value_heads": max(self.kv_heads) or 1,
-            "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
             "max_position_embeddings": self.count("context_length"),
             "rms_norm_eps": self.number("attention.layer_norm_rms_epsilon", 1e-6),
-            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
             "tie_word_embeddings": "output.weight" not in self.tensors,
         }
 
@@ -191,3 +210,9 @@ class Settings:
             "norm_topk_prob": self.flag("expert_weights_norm", True),
             "mlp_only_layers": [each for each in range(self.num_layers) if each not in sparse],
         }
+
+
+def rotary_share(rotary: int, head_dim: int) -> float:
+    """The share of a head that is rotated: its product with the head is rounded down."""
+    share = rotary / max(1, head_dim)
+    return share if int(share * head_dim) == rotary else math.nextafter(share, math.inf)

@@ -1,4 +1,4 @@
-"""Reads the format of quantised weights from `quantization_config`; errors name the key."""
+"""Reads the format of quantised weights from `quantization_config`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _REORDERED = (True, "group", "dynamic")
 
 class Fields:
     """An object of config.json at `path`; null counts as absent. Methods take the value of the
-    first of `keys` that is there, and raise BrokenConfigError for another type."""
+    first of `keys` that is there, and raise BrokenConfigError, which names the key, for another
+    type."""
 
     def __init__(self, values: object, path: str) -> None:
         if not isinstance(values, Mapping):
@@ -51,7 +52,6 @@ class Fields:
         return value.lower()
 
     def names(self, *keys: str) -> tuple[str, ...]:
-        """A list of texts; empty if absent."""
         key, value = self._first(keys, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of texts")
@@ -173,7 +173,7 @@ def _read_group(group: Fields) -> PackQuantizedFormat:
 
 
 def _group_size(fields: Fields, *keys: str) -> int:
-    """Columns in a group; -1 for one group over the whole row."""
+    """-1 for one group over the whole row."""
     size = fields.whole(*keys)
     if size != -1 and not 1 <= size < 2**31:
         raise BrokenConfigError(f'"{fields.path}.{keys[0]}" can\'t be {size}.')

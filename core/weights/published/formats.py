@@ -1,12 +1,11 @@
 """The published formats of quantised weights: FP8, and the 4-bit ones of GPTQ, AWQ and
 compressed-tensors.
 
-A format has a `title`, the name of its large part (`values`), the `names` of all parts that a layer
-may have, and `working_bytes`: bytes for each weight that reading a layer takes besides the result.
-`parts(layer, shape)` describes the tensors of a layer [out, in] by the last part of their names;
-raises UnsupportedQuantisationError for a shape that the format can't hold. `assemble(layer, shape,
-parts)` gives their weights; raises BrokenWeightsError for impossible numbers. A format's repr is
-part of the fingerprint of contexts.
+`values` names the large part of a layer, `names` all parts; `working_bytes` are bytes for each
+weight that reading takes besides the result. `parts(layer, shape)` describes the tensors of a layer
+[out, in] by the last part of their names; raises UnsupportedQuantisationError for a shape that the
+format can't hold. `assemble(layer, shape, parts)` gives their weights; raises BrokenWeightsError
+for impossible numbers. A format's repr is part of the fingerprint of contexts.
 
 The 4-bit formats pack eight numbers into a 32-bit word, lowest bits first. They differ in the axis
 that a word runs along, in zero points, and in the order of groups.
@@ -39,7 +38,7 @@ _AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7]
 
 @dataclass(frozen=True, slots=True)
 class Float8Format:
-    """`quant_method` "fp8" with `weight_block_size`, as Qwen and DeepSeek publish it.
+    """`quant_method` "fp8" with `weight_block_size`.
 
     `weight` is float8 e4m3 [out, in]; `weight_scale_inv` has a factor for every `block` (rows,
     columns), by which it multiplies in spite of its name. Activations are not rounded here.
@@ -68,7 +67,7 @@ class Float8Format:
 
 @dataclass(frozen=True, slots=True)
 class GptqFormat:
-    """`quant_method` "gptq", as AutoGPTQ and GPTQModel write it.
+    """`quant_method` "gptq".
 
     A word of `qweight` [in / 8, out] holds neighbouring inputs, a word of `qzeros` [groups, out /
     8] neighbouring outputs; `scales` is [groups, out], and `g_idx` [in] the group of every input if
@@ -137,7 +136,7 @@ class GptqFormat:
 
 @dataclass(frozen=True, slots=True)
 class AwqFormat:
-    """`quant_method` "awq" in the "gemm" layout, as AutoAWQ writes it.
+    """`quant_method` "awq" in the "gemm" layout.
 
     A word of `qweight` [in, out / 8] and of `qzeros` [groups, out / 8] holds neighbouring outputs
     in its own order; `scales` is [groups, out].
@@ -174,7 +173,7 @@ class AwqFormat:
 
 @dataclass(frozen=True, slots=True)
 class PackQuantizedFormat:
-    """compressed-tensors "pack-quantized" with 4 bits, as llm-compressor writes it.
+    """compressed-tensors "pack-quantized" with 4 bits.
 
     A word of `weight_packed` [out, ceil(in / 8)] holds neighbouring inputs, a word of
     `weight_zero_point` [ceil(out / 8), groups] neighbouring outputs; `weight_scale` is [out,

@@ -55,8 +55,7 @@ def packed_layer(
 ) -> PackedLayer | None:
     """The tensors that hold a planned weight; None if it is stored plainly, or not at all.
 
-    Raises BrokenConfigError when the config contradicts the files, MissingTensorError,
-    WrongShapeError, BrokenWeightsError, UnsupportedQuantisationError.
+    Raises BrokenConfigError when the config contradicts the files, and other WaymarkErrors.
     """
     layer, _, last = name.rpartition(".")
     if last != _WEIGHT or len(spec.shape) != 2:

@@ -22,7 +22,7 @@ class Part:
 
 
 def checked_scales(layer: str, stored: Tensor) -> Tensor:
-    """Finite scales in float32, in their own memory. Raises BrokenWeightsError."""
+    """In float32, in their own memory. Raises BrokenWeightsError unless finite."""
     scales = stored.float().contiguous()
     if not bool(scales.isfinite().all()):
         raise BrokenWeightsError(f"A scale of {layer} is not a finite number.")
@@ -50,7 +50,7 @@ class Quantised:
         return rows, columns
 
     def write_to(self, target: Tensor) -> None:
-        """Fill `target` [out, in], of any float type, on the same device.
+        """Fill `target` [out, in], of any float type.
 
         Each number is computed in float32 and rounded once.
         """
@@ -69,7 +69,7 @@ class Quantised:
         return self.groups is None and self.shape[1] % self.group_size == 0
 
     def _grouped(self, weights: Tensor) -> Tensor:
-        """A view of [rows, in] that `_spread` fits: whole groups need no copy of their scales."""
+        """A view that `_spread` fits: whole groups need no copy of their scales."""
         return weights.view(weights.shape[0], -1, self.group_size) if self._whole else weights
 
     def _spread(self, by_group: Tensor) -> Tensor:

@@ -1,9 +1,8 @@
 """`quantization_config` of config.json: the format, and the modules that were not quantised.
 
-Everything unknown is refused here, before a byte of the weights is read. Modules are listed by name
-or by regular expression. Python's own matcher can take for ever over a pattern such as
-`(\\w+\\.?)+X`, and nothing can interrupt it. So repetitions and alternatives are followed here, all
-ways at once, in a time bounded by the lengths of pattern and name.
+Modules are listed by name or by regular expression. Python's own matcher can take for ever over a
+pattern such as `(\\w+\\.?)+X`, and nothing can interrupt it. So repetitions and alternatives are
+followed here, all ways at once, in a time bounded by the lengths of pattern and name.
 """
 
 from __future__ import annotations
@@ -54,11 +53,7 @@ class Scheme:
 def read_scheme(
     config: Mapping[str, Any], check: Callable[[], None] = lambda: None
 ) -> Scheme | None:
-    """The quantisation described in config.json, if any.
-
-    `check` is called for each comparison with a pattern, and may raise. Raises BrokenConfigError,
-    UnsupportedQuantisationError.
-    """
+    """None for plain weights. Raises BrokenConfigError, UnsupportedQuantisationError."""
     fields = _find(config)
     if fields is None:
         return None
@@ -102,7 +97,7 @@ def _from_root(name: str) -> str:
 
 
 class Patterns:
-    """Patterns that match from the start of a name, like re.match.
+    """Match from the start of a name, like re.match.
 
     Raises UnsupportedQuantisationError for one that can't be read, BrokenConfigError for too many.
     """
@@ -142,8 +137,7 @@ class Patterns:
 
 
 def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _Step:
-    """Parts one after the other, at most so many nested repetitions and levels. Raises
-    ValueError."""
+    """At most so many nested repetitions and levels. Raises ValueError."""
     if not levels:
         raise ValueError("nested too deeply")
     steps = [_step(kind, detail, repeats, levels - 1) for kind, detail in nodes]
@@ -159,7 +153,7 @@ def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _S
 
 
 def _step(kind: Any, detail: Any, repeats: int, levels: int) -> _Step:
-    """One part of a parsed pattern. Raises ValueError for a kind that isn't followed."""
+    """Raises ValueError for a kind that isn't followed."""
     match str(kind):
         case "LITERAL":
             character = chr(detail)

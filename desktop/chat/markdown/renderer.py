@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from html import escape
+from unicodedata import bidirectional
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -29,6 +30,8 @@ from desktop.theme import Colours, px
 MOST_MARKS = 2_000
 MOST_BRACKETS = 300
 MOST_CELLS_IN_QUOTES = 32
+# A script is known by them.
+FIRST_LETTERS = 200
 # Deeper nesting leaves no room for text, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
@@ -77,7 +80,8 @@ def _quote_open(_token: Token, env: EnvType) -> str:
     if env["quotes"] > 1:
         return "<blockquote>"
     # Qt draws a line at the side of table cells only.
-    return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
+    kind = "quote to-left" if env["reads_to_left"] else "quote"
+    return f'<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="{kind}">'
 
 
 def _quote_close(_token: Token, env: EnvType) -> str:
@@ -142,7 +146,7 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
     """None if it is too complex. `keeps_lines`: keep soft line breaks."""
     if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
         return None
-    env: EnvType = {"keeps_lines": keeps_lines}
+    env: EnvType = {"keeps_lines": keeps_lines, "reads_to_left": reads_to_left(source)}
     tokens = _PARSER.parse(source, env)
     kinds = Counter(token.type for token in tokens)
     cells = kinds["td_open"] + kinds["th_open"]
@@ -153,6 +157,12 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
     html = str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
     # Qt draws no bullet for an empty item.
     return html.replace("<li></li>", f"<li>{CODE_EDGE}</li>")
+
+
+def reads_to_left(text: str) -> bool:
+    """True if its first letter is of a script from right to left."""
+    kinds = (bidirectional(letter) for letter in text[:FIRST_LETTERS])
+    return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
 
 
 def style(colours: Colours, line_height: int) -> str:
@@ -176,6 +186,10 @@ def style(colours: Colours, line_height: int) -> str:
         td.quote {{
             border-left: 3px solid {colours.border_strong}; padding-left: 12px;
             color: {colours.muted};
+        }}
+        td.to-left {{
+            border-left: none; padding-left: 0px; border-right: 3px solid {colours.border_strong};
+            padding-right: 12px;
         }}
         th {{ font-weight: 600; background-color: {colours.code_background}; }}
     """

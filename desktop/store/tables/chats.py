@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
+import unicodedata
 import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,6 +18,11 @@ from desktop.store.tables.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
+# A line that is longer than this is no title.
+LONGEST_TITLE = 2 * TITLE_LENGTH
+# The word that some models begin with, and what they put around a title.
+LABEL = re.compile(r"^\W*(?:title|titel)\W*:", re.IGNORECASE)
+AROUND = "*_`#\"'\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb. "
 TRASH_DAYS = 30
 TRASH_S = TRASH_DAYS * 86_400.0
 
@@ -40,6 +47,16 @@ def title_from(text: str) -> str:
     return f"{whole[:TITLE_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
 
 
+def title_of(reply: str) -> str:
+    """The title that a model wrote: its first line without quotes, Markdown and invisible
+    characters; '' if that is too long, or nothing is left."""
+    for line in reply.strip()[: 2 * LONGEST_TITLE].splitlines():
+        seen = "".join(each for each in line if unicodedata.category(each)[0] != "C")
+        if title := LABEL.sub("", seen).strip(AROUND):
+            return title_from(title) if len(title) <= LONGEST_TITLE else ""
+    return ""
+
+
 def create(
     connection: sqlite3.Connection,
     title: str,
@@ -48,14 +65,16 @@ def create(
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
     folder: int | None = None,
+    titled: bool = True,
 ) -> int:
-    """Add a chat, in no folder if that is gone; returns its id."""
+    """Add a chat, in no folder if that is gone, `titled` unless a model may still write its title;
+    returns its id."""
     now = time.time()
     form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used, key, system, format, settings, folder)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
-        (title, now, now, key or new_key(), system, form, own, folder),
+        "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
+        (title, now, now, key or new_key(), system, form, own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -84,7 +103,22 @@ def trashed(connection: sqlite3.Connection) -> list[Chat]:
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    connection.execute("UPDATE chats SET title = ? WHERE id = ?", (title, chat))
+    connection.execute("UPDATE chats SET title = ?, titled = 1 WHERE id = ?", (title, chat))
+
+
+def awaits_title(connection: sqlite3.Connection, chat: int) -> bool:
+    """True while its title is the first words of its first message."""
+    found = connection.execute("SELECT titled = 0 FROM chats WHERE id = ?", (chat,)).fetchone()
+    return bool(found and found[0])
+
+
+def entitle(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    """Set a title that the model wrote ('' keeps the first words), unless the user gave one."""
+    connection.execute(
+        "UPDATE chats SET title = ifnull(nullif(?, ''), title), titled = 1"
+        " WHERE id = ? AND titled = 0",
+        (title, chat),
+    )
 
 
 def pin(connection: sqlite3.Connection, chat: int, pinned: bool) -> None:

@@ -72,7 +72,14 @@ def append_turn(
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
         chat = chats.create(
-            connection, title, key, storable(system), reply_format, settings, folder
+            connection,
+            title,
+            key,
+            storable(system),
+            reply_format,
+            settings,
+            folder,
+            titled=False,
         )
         chats.run_at(connection, chat, place)
     if left is not None:

@@ -179,9 +179,14 @@ CREATE TABLE draft_documents (
 CREATE INDEX draft_documents_by_digest ON draft_documents (digest);
 """
 
+# 0 for a chat whose title is still the first words of its first message.
+ELEVENTH = """
+ALTER TABLE chats ADD COLUMN titled INTEGER NOT NULL DEFAULT 1;
+"""
+
 # What new chats in a folder begin with: `preset` is the name of the preset that it was copied from,
 # '' if it was a chat, NULL where the folder has nothing of its own.
-ELEVENTH = """
+TWELFTH = """
 CREATE TABLE folders (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
@@ -207,6 +212,7 @@ MIGRATIONS: tuple[str, ...] = (
     NINTH,
     TENTH,
     ELEVENTH,
+    TWELFTH,
 )
 
 

@@ -38,6 +38,7 @@ PACKAGES = {
     "libGL.so.1": "libgl1",
     "libX11-xcb.so.1": "libx11-xcb1",
     "libX11.so.6": "libx11-6",
+    "libcups.so.2": "libcups2",
     "libdrm.so.2": "libdrm2",
     "libexpat.so.1": "libexpat1",
     "libfontconfig.so.1": "libfontconfig1",

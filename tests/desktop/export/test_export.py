@@ -6,7 +6,9 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import pypdfium2
 import pytest
+from PySide6.QtPrintSupport import QPrintDialog
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit
 
 from desktop.app import App
@@ -33,6 +35,42 @@ async def talked(app: App, engine: FakeEngine, folder: Path) -> int:
     chat = app.parts.transcript.chat
     assert chat is not None
     return chat
+
+
+def read_pdf(path: Path) -> tuple[str, int]:
+    """The text of its first page, and the number of pictures on it."""
+    page = pypdfium2.PdfDocument(path)[0]
+    images = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])
+    return page.get_textpage().get_text_range(), len(list(images))
+
+
+async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    await talked(app, engine, tmp_path)
+    text = "Its <b>legs</b>:\n\n$$\\frac{1}{2}$$\n\n```\nstork = 1\n```"
+    (await send(app, engine, "How long?")).finish(text)
+    await ended(app)
+    path, printed = tmp_path / "bird.pdf", tmp_path / "printed.pdf"
+
+    async def chosen(*_: object) -> Path:
+        return path
+
+    monkeypatch.setattr(export_menu, "choose_export", chosen)
+    app.window.actions_by_name["actionExport"].trigger()
+    await until(path.exists)
+    app.window.actions_by_name["actionPrint"].trigger()
+    await until(lambda: app.window.findChildren(QPrintDialog))
+    dialog = find(app, QPrintDialog, "printDialog")
+    dialog.printer().setOutputFileName(str(printed))
+    dialog.done(QPrintDialog.DialogCode.Accepted)
+    await until(lambda: words(app, "toastText") == f"Sent to {printed}.")
+    for each in (path, printed):
+        shown, images = read_pdf(each)
+        # The picture and the formula; only the chosen reply.
+        assert images == 2 and "A stork." in shown and "A heron." not in shown
+        assert "Which bird?" in shown and "Its <b>legs</b>:" in shown and "stork = 1" in shown
 
 
 async def archived(app: App, chat: int) -> object:

@@ -6,7 +6,7 @@ from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.settings.budgets import setting_cost
 from desktop.settings.setting_rows import parts
-from desktop.store.settings import AheadSettings, AppSettings
+from desktop.store.settings import AheadSettings, AppSettings, BackgroundSettings
 from tests.desktop.fake_engine import model_info
 
 BY_KEY = {row.key: row for part in parts() for row in part.rows}
@@ -24,6 +24,7 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
+    wanted |= {f"background.{name}" for name in BackgroundSettings.model_fields}
     wanted |= {"window.theme", "window.text_size", "window.format_messages", "window.language"}
     assert set(BY_KEY) == wanted | {"thinking", "draft.mode"}
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
-from core.loading.backend import VARIABLE
+from core.loading.precision import VARIABLE
 from kernels.common.trace import NotCapturableError, Trace, Tracer
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place

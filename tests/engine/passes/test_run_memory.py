@@ -13,7 +13,7 @@ from core.api.positions import TokenIndex
 from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
 from core.engine.passes.memory import RunMemory, StepMemory, replay_advances
-from core.layers.memory import LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import FullAttentionSpec, LayerState, RecurrentSpec, StateTensor
 from kernels.common.trace import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
@@ -86,3 +86,16 @@ def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
     replay_advances(kept, memory.advances, 2)
     assert all(tensor.eq(4).all() for tensor in kept.layers[0])
     assert calls == [1, 1, 3, 2] and not any(tensor.any() for tensor in before.layers[0])
+
+
+def test_latents_take_one_row_of_a_token() -> None:
+    spec = FullAttentionSpec(1, 5, torch.bfloat16, latent=True)
+    held, other = (KVBuffer((spec,), CPU, 16) for _ in range(2))
+    memory = RunMemory(held, RecurrentState.zeros((spec,), CPU), TokenIndex(2), ignore, (3,))
+    (rows,) = memory.extend_kv(0, torch.ones(3, 1, 5, dtype=torch.bfloat16))
+    assert rows.shape == (5, 1, 5) and rows[2:].eq(1).all()
+    copied = held.copy_out(2, 5)
+    assert copied.matches((spec,), 3) and copied.num_bytes == 3 * spec.bytes_per_token == 3 * 5 * 2
+    assert not copied.matches((FullAttentionSpec(1, 5, torch.bfloat16),), 3)
+    other.copy_in(2, copied)
+    assert torch.equal(other.view(2, 5).layers[0][0], rows[2:])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kernels.common.scans import DeltaInputs
-from tests.kernels.gated_delta.test_reference import Case, equation, make_case
+from tests.kernels.gated_delta.test_reference import BY_CHANNEL, Case, equation, make_case
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 
 gpu = pytest.importorskip("kernels.gated_delta.gpu", reason="Triton is published for Linux alone")
@@ -44,7 +44,8 @@ def assert_follows(found: tuple[Tensor, Tensor], case: Case) -> None:
     exponentials add some ulps of their own. A decay is e to the difference of two sums over up to
     64 tokens, and so off by as many ulps as the sums are large.
     """
-    sums = case[3].abs().sum() if len(case[3]) < 64 else case[3].abs().unfold(0, 64, 1).sum(-1)
+    decay = case[3].abs().flatten(1)
+    sums = decay.sum(0) if len(decay) < 64 else decay.unfold(0, 64, 1).sum(-1)
     ulps = case[1].shape[2] + 64 + 32 + float(sums.max())
     for ours, theirs in zip(found, equation(case), strict=True):
         assert ours.dtype == torch.float32
@@ -56,6 +57,7 @@ def assert_follows(found: tuple[Tensor, Tensor], case: Case) -> None:
     ("count", "key_heads", "value_heads", "key_dim", "value_dim"),
     [(1, 2, 4, 128, 128), (1, 3, 3, 17, 5), (2, 1, 3, 16, 32), (7, 1, 1, 6, 18)],
 )
+@BY_CHANNEL
 def test_steps_move_the_state_in_place(
     count: int,
     key_heads: int,
@@ -63,9 +65,11 @@ def test_steps_move_the_state_in_place(
     key_dim: int,
     value_dim: int,
     dtype: torch.dtype,
+    by_channel: bool,
     device: torch.device,
 ) -> None:
-    case = rounded(make_case(count, key_heads, value_heads, key_dim, value_dim), dtype)
+    sizes = count, key_heads, value_heads, key_dim, value_dim
+    case = rounded(make_case(*sizes, by_channel=by_channel), dtype)
     around = torch.full((value_heads + 2, key_dim, value_dim), float("nan"), device=device)
     state = around[1:-1].copy_(case[-1])
     with guarded_memory():
@@ -87,6 +91,7 @@ def test_steps_move_the_state_in_place(
         (513, 1, 1, 16, 16),
     ],
 )
+@BY_CHANNEL
 def test_chunks_follow_the_equation(
     count: int,
     key_heads: int,
@@ -94,12 +99,13 @@ def test_chunks_follow_the_equation(
     key_dim: int,
     value_dim: int,
     dtype: torch.dtype,
+    by_channel: bool,
     device: torch.device,
 ) -> None:
     # In a long run decays add up.
     strongest = 0.1 if count > 200 else 1.0
-    made = make_case(count, key_heads, value_heads, key_dim, value_dim, strongest)
-    case = rounded(made, dtype)
+    sizes = count, key_heads, value_heads, key_dim, value_dim
+    case = rounded(make_case(*sizes, strongest, by_channel=by_channel), dtype)
     state = case[-1].to(device)
     with guarded_memory():
         found = chunked(DeltaInputs(*inputs(case, dtype, device)), state)
@@ -107,8 +113,9 @@ def test_chunks_follow_the_equation(
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_strong_decay_stays_finite(every: int, device: torch.device) -> None:
-    case = make_case(130, 1, 1, 8, 8)
+@BY_CHANNEL
+def test_strong_decay_stays_finite(every: int, by_channel: bool, device: torch.device) -> None:
+    case = make_case(130, 1, 1, 8, 8, by_channel=by_channel)
     case[3][::every] = -90.0
     state = case[-1].to(device)
     assert_follows(chunked(DeltaInputs(*inputs(case, torch.float32, device)), state), case)
@@ -143,13 +150,16 @@ def test_a_head_does_not_depend_on_the_heads_beside_it(device: torch.device) -> 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("count", "heads"), [(1, 32), (5, 3), (0, 4)])
+@pytest.mark.parametrize(
+    ("count", "heads", "decays"), [(1, 32, 32), (5, 3, 3), (0, 4, 4), (3, 2, 600)]
+)
 def test_gates_are_those_of_float64(
-    count: int, heads: int, dtype: torch.dtype, device: torch.device
+    count: int, heads: int, decays: int, dtype: torch.dtype, device: torch.device
 ) -> None:
     generator = torch.Generator().manual_seed(heads)
-    step, beta = (10 * torch.randn(2, count, heads, generator=generator)).to(dtype)
-    rate, bias = -torch.rand(heads, generator=generator), torch.randn(heads, generator=generator)
+    rows = (10 * torch.randn(count, decays + heads, generator=generator)).to(dtype)
+    step, beta = rows.split([decays, heads], dim=1)
+    rate, bias = -torch.rand(decays, generator=generator), torch.randn(decays, generator=generator)
     given = [strided(each.to(device)) for each in (step, beta)]
     with guarded_memory():
         decay, opened = gpu.delta_gates(*given, rate.to(device), bias.to(device), 2.0)

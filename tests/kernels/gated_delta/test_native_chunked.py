@@ -13,6 +13,7 @@ from kernels.common.scans import DeltaInputs
 from kernels.gated_delta.reference import recurrent_gated_delta_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
+from tests.kernels.gated_delta.test_reference import BY_CHANNEL
 from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 from tests.kernels.native.tiles import ended_with
 from tests.kernels.poison import poisoned_memory
@@ -23,7 +24,9 @@ HEADS = [(1, 1, 1, 16), (2, 33, 4, 48), (1, 256, 3, 256), (4, 128, 4, 128)]
 TOKENS = (1, 63, 64, 65, 200)
 
 
-def drawn(tokens: int, heads: tuple[int, int, int, int]) -> tuple[list[Tensor], Tensor]:
+def drawn(
+    tokens: int, heads: tuple[int, int, int, int], by_channel: bool = False
+) -> tuple[list[Tensor], Tensor]:
     """Inputs of the rule, as views of a wider tensor, and a state before them."""
     key_heads, key_dim, value_heads, value_dim = heads
     draw = torch.Generator().manual_seed(tokens)
@@ -32,7 +35,8 @@ def drawn(tokens: int, heads: tuple[int, int, int, int]) -> tuple[list[Tensor], 
     columns[:, -5:] = float("nan")
     queries, keys, values, _ = columns.split(widths, dim=1)
     by_key, by_value = (tokens, key_heads, key_dim), (tokens, value_heads, value_dim)
-    decay = -4 * torch.rand(tokens, value_heads, generator=draw) ** 3
+    decays = (tokens, value_heads, key_dim)[: 3 if by_channel else 2]
+    decay = -4 * torch.rand(decays, generator=draw) ** 3
     beta = torch.rand(tokens, value_heads, generator=draw)
     state = torch.randn(value_heads, key_dim, value_dim, generator=draw)
     return [queries.view(by_key), keys.view(by_key), values.view(by_value), decay, beta], state
@@ -47,8 +51,11 @@ def run(inputs: list[Tensor], state: Tensor, ops: Any = None) -> tuple[Tensor, T
 
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("tokens", TOKENS)
-def test_it_is_the_rule_token_by_token(tokens: int, heads: tuple[int, int, int, int]) -> None:
-    inputs, state = drawn(tokens, heads)
+@BY_CHANNEL
+def test_it_is_the_rule_token_by_token(
+    tokens: int, heads: tuple[int, int, int, int], by_channel: bool
+) -> None:
+    inputs, state = drawn(tokens, heads, by_channel)
     found, after = run(inputs, state)
     expected_state, answers = state.clone(), []
     for token in range(tokens):
@@ -59,8 +66,9 @@ def test_it_is_the_rule_token_by_token(tokens: int, heads: tuple[int, int, int, 
         assert (mine - other).abs().max() <= 2e-5 * other.abs().max()
 
 
-def test_bits_depend_on_no_number_of_threads() -> None:
-    inputs, state = drawn(200, (4, 40, 8, 48))
+@BY_CHANNEL
+def test_bits_depend_on_no_number_of_threads(by_channel: bool) -> None:
+    inputs, state = drawn(200, (4, 40, 8, 48), by_channel)
     expected = run(inputs, state)
     for threads in (2, 3, 4):
         torch.set_num_threads(threads)
@@ -69,9 +77,10 @@ def test_bits_depend_on_no_number_of_threads() -> None:
         assert all(map(torch.equal, found, expected))
 
 
-def test_chunks_of_a_run_are_those_of_its_beginning() -> None:
+@BY_CHANNEL
+def test_chunks_of_a_run_are_those_of_its_beginning(by_channel: bool) -> None:
     """Parts of 64 tokens, as a layer hands them over, are the whole run to the bit."""
-    inputs, state = drawn(200, (2, 40, 4, 48))
+    inputs, state = drawn(200, (2, 40, 4, 48), by_channel)
     whole, after = run(inputs, state)
     parts = []
     for start in range(0, 200, 64):

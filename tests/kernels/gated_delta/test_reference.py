@@ -29,8 +29,10 @@ def make_case(
     value_dim: int = 6,
     strongest: float = 1.0,
     seed: int = 0,
+    by_channel: bool = False,
 ) -> Case:
     """Queries, keys, values, decay, beta, state."""
+    decays = (count, value_heads, key_dim)[: 3 if by_channel else 2]
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -40,7 +42,7 @@ def make_case(
         normal(count, key_heads, key_dim),
         normal(count, key_heads, key_dim),
         normal(count, value_heads, value_dim),
-        -strongest * torch.rand(count, value_heads, generator=generator),
+        -strongest * torch.rand(decays, generator=generator),
         torch.rand(count, value_heads, generator=generator),
         normal(value_heads, key_dim, value_dim),
     )
@@ -57,12 +59,15 @@ def equation(case: Case) -> tuple[Tensor, Tensor]:
             query, key = queries[token, head // copies], keys[token, head // copies]
             query = query * (query.square().sum() + 1e-6).rsqrt() * query.shape[0] ** -0.5
             key = key * (key.square().sum() + 1e-6).rsqrt()
-            state = decay[token, head].exp() * state
+            state = decay[token, head].exp().view(-1, 1) * state
             error = beta[token, head] * (values[token, head] - state.T @ key)
             state = state + torch.outer(key, error)
             outputs[token, head] = state.T @ query
         states[head] = state
     return outputs, states
+
+
+BY_CHANNEL = pytest.mark.parametrize("by_channel", [False, True], ids=["by head", "by channel"])
 
 
 def chunked(case: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -83,8 +88,9 @@ def assert_near(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65, 127, 128, 129, 200])
-def test_both_follow_the_equation(count: int) -> None:
-    case = make_case(count, seed=count)
+@BY_CHANNEL
+def test_both_follow_the_equation(count: int, by_channel: bool) -> None:
+    case = make_case(count, seed=count, by_channel=by_channel)
     expected = equation(case)
     with poisoned_memory():
         assert_near(chunked(case), expected)
@@ -111,6 +117,7 @@ def test_a_step_moves_its_state_on_in_place() -> None:
     value_dim=st.integers(1, 17),
     strongest=st.sampled_from([0.0, 0.1, 5.0, 30.0]),
     seed=st.integers(0, 1000),
+    by_channel=st.booleans(),
 )
 def test_odd_shapes_follow_the_equation(
     count: int,
@@ -120,17 +127,19 @@ def test_odd_shapes_follow_the_equation(
     value_dim: int,
     strongest: float,
     seed: int,
+    by_channel: bool,
 ) -> None:
     heads = key_heads * copies
-    case = make_case(count, key_heads, heads, key_dim, value_dim, strongest, seed)
+    case = make_case(count, key_heads, heads, key_dim, value_dim, strongest, seed, by_channel)
     expected = equation(case)
     with poisoned_memory():
         assert_near(chunked(case), expected)
         assert_near(recurrent(case), expected)
 
 
-def test_strong_decay_stays_finite() -> None:
-    queries, keys, values, decay, beta, state = make_case(200)
+@BY_CHANNEL
+def test_strong_decay_stays_finite(by_channel: bool) -> None:
+    queries, keys, values, decay, beta, state = make_case(200, by_channel=by_channel)
     decay[::3] = -90.0  # e^-90 is zero in float32, and the sum over a chunk passes -1,900
     case = (queries, keys, values, decay, beta, state)
     assert_near(chunked(case), equation(case))
@@ -155,9 +164,10 @@ class _Denormals(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("strongest", [3.0, 30.0])
-def test_no_decay_ends_in_denormal_numbers(strongest: float) -> None:
+@BY_CHANNEL
+def test_no_decay_ends_in_denormal_numbers(strongest: float, by_channel: bool) -> None:
     """With them a chunk of the released 0.8B's heads takes several times as long."""
-    case = make_case(200, strongest=strongest)
+    case = make_case(200, strongest=strongest, by_channel=by_channel)
     with _Denormals() as found:
         chunked(case)
     assert found.count == 0

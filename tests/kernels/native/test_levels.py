@@ -67,6 +67,8 @@ SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine =
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
+    NormShape(64, gated=True, sigmoid=True),
+    NormShape(40, passed=8),
     GateShape(50),
     GateShape(50, gelu=True),
     OpenGateShape(3, 18),
@@ -76,6 +78,7 @@ SHAPES = (
     FullAttentionShape(2, 72),
     DeltaShape(2, 40, 4, 50, 4),
     DeltaShape(2, 40, 4, 48, 4),
+    DeltaShape(2, 40, 4, 48, 4, by_channel=True),
     Mamba2Shape(4, 33, 2, 48, 4),
     GroupNormShape(2, 50),
     SquaredReluShape(50),
