@@ -55,11 +55,10 @@ class BackupInfo(Frozen):
 
     def counts(self) -> str:
         return ", ".join(
-            count_of(count, kind)
-            for count, kind in (
-                (self.chats, "chat"),
-                (self.messages, "message"),
-                (self.pictures, "picture"),
+            (
+                count_of(self.chats, "chat"),
+                count_of(self.messages, "message"),
+                count_of(self.pictures, "picture"),
             )
         )
 

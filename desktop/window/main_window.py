@@ -19,6 +19,7 @@ from desktop import theme
 from desktop.background.closing import Closing
 from desktop.background.tray import Tray
 from desktop.chats.side_bar import SideBar
+from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.export.export_menu import ExportMenu
@@ -67,7 +68,7 @@ class MainWindow(QMainWindow):
         self._turned = 0
         self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
         self.page = ChatPage(parts, samples)
-        self.context = ContextPanel()
+        self.context = ContextPanel(below=ChartBox(parts.charts))
         self.side_panel = SidePanel(self.context, self._make_settings)
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)

@@ -21,6 +21,7 @@ from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
 from desktop.chats.folders import FoldersController
 from desktop.chats.titles import Titles
+from desktop.context.charts import ChartsController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
@@ -119,6 +120,7 @@ class WindowParts(QObject):
         self.titles = Titles(services, self.chats, self.replies)
         self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
+        self.charts = ChartsController(services, self.chat, self.replies)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(
             services, self.chats, self.chat, self.pictures, self.search, folders
@@ -177,6 +179,7 @@ class WindowParts(QObject):
         await self.database.run(messages.stop_running)
         await self.chats.refresh()
         self.chats_read.emit()
+        self.charts.read()
         await self.deletion.purge_old(spare=self.database.made)
         self.search.begin()
 

@@ -1230,8 +1230,32 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Im Kontext</translation>
     </message>
     <message>
+        <source>Number that the chart shows</source>
+        <translation>Zahl, die das Diagramm zeigt</translation>
+    </message>
+    <message>
         <source>Reused</source>
         <translation>Wiederverwendet</translation>
+    </message>
+    <message>
+        <source>Reading saved</source>
+        <translation>Gespartes Lesen</translation>
+    </message>
+    <message>
+        <source>Days</source>
+        <translation>Tage</translation>
+    </message>
+    <message>
+        <source>Time that the chart shows</source>
+        <translation>Zeitraum, den das Diagramm zeigt</translation>
+    </message>
+    <message>
+        <source>Last 7 days: about {time} of reading saved.</source>
+        <translation>Letzte 7 Tage: etwa {time} Lesen gespart.</translation>
+    </message>
+    <message>
+        <source>No replies yet.</source>
+        <translation>Noch keine Antworten.</translation>
     </message>
     <message>
         <source>Prompt tokens reused for this reply, not read.</source>
@@ -4606,6 +4630,22 @@ Modell: {model}</translation>
     <message>
         <source>not known</source>
         <translation>nicht bekannt</translation>
+    </message>
+    <message>
+        <source>{percent} %</source>
+        <translation>{percent} %</translation>
+    </message>
+    <message>
+        <source>Reading the numbers of replies</source>
+        <translation>Lesen der Zahlen von Antworten</translation>
+    </message>
+    <message>
+        <source>Reply {number}: {value}</source>
+        <translation>Antwort {number}: {value}</translation>
+    </message>
+    <message>
+        <source>no replies</source>
+        <translation>keine Antworten</translation>
     </message>
     <message>
         <source>Processor level</source>

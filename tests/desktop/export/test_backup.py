@@ -15,14 +15,15 @@ from PySide6.QtWidgets import QLabel
 
 from core.api.archive import ArchivedChat
 from core.api.errors import WaymarkError
+from core.api.params import ModelSettings
 from desktop.app import App
 from desktop.export import export_menu
 from desktop.export.archive import read_archive
-from desktop.export.backup import ENTRY
+from desktop.export.backup import ENTRY, portable, with_portable
 from desktop.store import backups, restored
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, ModelSettings, Preset, PresetSettings, SettingsFile
+from desktop.store.settings import AppSettings, Preset, PresetSettings, SettingsFile
 from desktop.store.tables import chats
 from desktop.store.tables import folders as folder_table
 from desktop.window.window_parts import WindowParts
@@ -270,8 +271,6 @@ def test_a_kill_before_the_end_leaves_what_was_there(folders: Folders) -> None:
 
 
 def test_a_backup_holds_nothing_of_this_computer() -> None:
-    from desktop.export.backup import portable, with_portable
-
     settings = AppSettings(model=ModelSettings(path="/models/mine"), presets=PRESETS)
     named = settings.presets.presets[0].model_copy(update={"model": "/models/mine"})
     settings = settings.model_copy(
