@@ -1,4 +1,4 @@
-"""Makes, renames, fills and deletes folders of chats, and sets what their new chats begin with."""
+"""Folders of chats: their controller and menus."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMenu, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
@@ -16,13 +17,16 @@ from desktop.services import Services
 from desktop.store.tables import folders
 from desktop.store.tables.folders import DeletedFolder
 from desktop.store.tables.messages import storable
-from desktop.store.tables.records import Begin, Folder
+from desktop.store.tables.records import Begin, Chat, Folder
+from desktop.widgets.plain import action, named
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class FoldersController(QObject):
+    """Makes, renames, fills and deletes folders, and sets what new chats in them begin with."""
+
     # There is a new folder: its id.
     made = Signal(int)
     # A message, and a function that undoes what it is about.
@@ -113,3 +117,80 @@ class FoldersController(QObject):
             self.place_new_chat(known.get(new.id))
         if self._chats.shown is not None:
             self._chat.look_again(self._chats.shown)
+
+
+class MoveMenu(QMenu):
+    """Call `offer` before it is shown."""
+
+    def __init__(self, folders: FoldersController, parent: QWidget) -> None:
+        super().__init__(tr("Move to folder"), parent)
+        self.setObjectName("moveMenu")
+        self._folders = folders
+
+    def offer(self, chat: Chat) -> None:
+        self.clear()
+        for folder in self._folders.chat_list.folders.values():
+            self._add(folder.name, chat, folder.id)
+        self._add(tr("No folder"), chat, None)
+        self.addSeparator()
+        make = action(tr("New folder"), self, lambda: self._folders.make(chat.id))
+        self.addAction(make)
+
+    def _add(self, words: str, chat: Chat, folder: int | None) -> None:
+        _choice(self, words, chat.folder == folder, lambda: self._folders.move(chat.id, folder))
+
+
+class FolderMenu(QMenu):
+    """Call `offer` before it is shown."""
+
+    # Edit the name of this folder, or begin a new chat in it: its id.
+    rename_asked = Signal(int)
+    new_asked = Signal(int)
+
+    def __init__(self, folders: FoldersController, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("folderMenu")
+        self._folders = folders
+        self._begin = named(QMenu(tr("New chats begin with"), self), "folderBegin")
+
+    def offer(self, folder: Folder) -> None:
+        self.clear()
+        self._offer_begins(folder)
+        new = action(tr("New chat in this folder"), self, lambda: self.new_asked.emit(folder.id))
+        rename = action(tr("Rename"), self, lambda: self.rename_asked.emit(folder.id))
+        words = tr("Delete the folder, keep its chats")
+        delete = action(words, self, lambda: self._folders.delete(folder.id))
+        self.addAction(new)
+        self.addMenu(self._begin)
+        self.addActions([rename, delete])
+
+    def _offer_begins(self, folder: Folder) -> None:
+        own, presets = folder.begin, self._folders.presets
+        self._begin.clear()
+        self._add(tr("The default for new chats"), folder, "", None, own is None)
+        if own is not None and presets.get(folder.preset) != own:
+            # A chat's, or of a preset that was changed or deleted since.
+            words = folder.preset or tr("The settings of a chat")
+            self._add(tr("{name}, as it was chosen").format(name=words), folder, "", own, True)
+        for name, begin in presets.items():
+            self._add(name, folder, name, begin, own == begin and folder.preset == name)
+        self._begin.addSeparator()
+        like = tr("The settings of the chat on screen")
+        begin = self._folders.begin_of_shown
+        self._add(like, folder, "", begin, False)
+
+    def _add(
+        self, words: str, folder: Folder, preset: str, begin: Begin | None, chosen: bool
+    ) -> None:
+        def choose() -> None:
+            if not chosen:
+                self._folders.begin_with(folder.id, preset, begin)
+
+        _choice(self._begin, words, chosen, choose)
+
+
+def _choice(menu: QMenu, words: str, chosen: bool, act: Callable[[], object]) -> None:
+    entry = action(words, menu, act)
+    entry.setCheckable(True)
+    entry.setChecked(chosen)
+    menu.addAction(entry)

@@ -25,8 +25,7 @@ from PySide6.QtWidgets import (
 from desktop import theme
 from desktop.chats.chat_list import CHAT_MIME, CHAT_ROLE, ChatList, set_up
 from desktop.chats.chats import ChatsController
-from desktop.chats.folder_menu import FolderMenu, MoveMenu
-from desktop.chats.folders import FoldersController
+from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
 from desktop.chats.trash_page import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
