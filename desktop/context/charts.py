@@ -14,10 +14,12 @@ from PySide6.QtCore import QObject, Signal
 from core.api.stats import RequestStats
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
+from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
 from desktop.numbers import format_count, format_seconds, format_speed
 from desktop.services import Services
 from desktop.store.tables import fields
+from desktop.store.tables.records import Reply
 
 Metric = Literal["first", "speed", "reuse", "saved"]
 Span = Literal["chat", "days"]
@@ -136,8 +138,10 @@ class ChartsController(QObject):
         super().__init__()
         self._database, self._tasks = services.database, services.tasks
         self._transcript = chat.transcript
+        # Of the last month, read once and then added to.
         self._known: list[ReplyNumbers] = []
-        replies.ended.connect(self.read)
+        self._paces: dict[str, float] = {}
+        replies.ended.connect(self._on_end)
         for signal in (self._transcript.chat_changed, self._transcript.rows_replaced):
             signal.connect(self.changed)
 
@@ -145,14 +149,14 @@ class ChartsController(QObject):
         self._tasks.spawn(self._read(), tr("Reading the numbers of replies"))
 
     def points(self, metric: Metric, span: Span) -> list[Point]:
-        paces = seconds_per_token([*self._known, *self._shown()])
+        paces = seconds_per_token(self._shown()) | self._paces
         return self._of_days(metric, paces) if span == "days" else self._of_chat(metric, paces)
 
     def saved_in_a_week(self) -> float:
         """Seconds that reading the reused tokens would have taken."""
         since = time.time() - WEEK_DAYS * DAY_S
         week = [each for each in self._known if each.created >= since]
-        return value_of("saved", week, seconds_per_token(self._known)) or 0.0
+        return value_of("saved", week, self._paces) or 0.0
 
     def _shown(self) -> list[ReplyNumbers]:
         rows = [row.message for row in self._transcript.rows if row.live is None]
@@ -186,5 +190,12 @@ class ChartsController(QObject):
 
     async def _read(self) -> None:
         since = time.time() - KNOWN_DAYS * DAY_S
-        self._known = await self._database.run(numbers_since, since)
+        self._take(await self._database.run(numbers_since, since))
+
+    def _on_end(self, _live: LiveReply, _text: str, reply: Reply) -> None:
+        if reply.stats is not None and reply.stats.remote is None:
+            self._take([*self._known, numbers_of(time.time(), reply.model, reply.stats)])
+
+    def _take(self, known: list[ReplyNumbers]) -> None:
+        self._known, self._paces = known, seconds_per_token(known)
         self.changed.emit()
