@@ -35,7 +35,7 @@ from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import Ops
-from kernels.pointwise.gpu import geglu, swiglu
+from kernels.pointwise.gpu import clamped_swiglu, geglu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
@@ -134,6 +134,7 @@ GPU_OPS = Ops(
     step_attention=step_attention,
     swiglu=swiglu,
     geglu=geglu,
+    clamped_swiglu=clamped_swiglu,
     route=experts.route,
     experts=experts.experts,
     weighted_sum=experts.weighted_sum,

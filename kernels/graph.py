@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,11 +26,20 @@ MOST_TOKENS = 8  # of a step
 _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
+class Stored(NamedTuple):
+    """Where a step's tokens are stored: `row` [MOST_TOKENS] int64 and the number of rows with each,
+    `length` int32; `first` is the first row at capture."""
+
+    first: int
+    row: Tensor
+    length: Tensor
+
+
 class Lengths:
     """The number of rows that attention reads, one integer [1] int32 on the device."""
 
     def __init__(self) -> None:
-        self._captured: tuple[int, Tensor] | None = None
+        self._captured: Mapping[int, Stored] | None = None
 
     def of(self, rows: Tensor) -> Tensor:
         """The number of `rows`, or in a trace that of the replayed token.
@@ -39,17 +48,16 @@ class Lengths:
         """
         if self._captured is None:
             return _made(rows.shape[0], rows.device)
-        num_rows, cells = self._captured
-        token = rows.shape[0] - num_rows
-        if not 0 <= token < cells.shape[0]:
+        stored = self._captured.get(_place(rows))
+        token = rows.shape[0] - 1 - stored.first if stored is not None else -1
+        if stored is None or not 0 <= token < stored.length.shape[0]:
             raise NotCapturableError("attention to rows that don't grow")
-        return cells[token : token + 1]
+        return stored.length[token : token + 1]
 
     @contextmanager
-    def read_from(self, cells: Tensor, num_rows: int) -> Iterator[None]:
-        """Capture a step whose first token has `num_rows` rows, itself included; `cells` hold the
-        numbers of its tokens."""
-        self._captured = num_rows, cells
+    def read_from(self, captured: Mapping[int, Stored]) -> Iterator[None]:
+        """Capture a step that stores to these rows, found by the addresses of their storages."""
+        self._captured = captured
         try:
             yield
         finally:
@@ -70,14 +78,19 @@ class Graph:
         self._token = token
         # Of as many tokens as a step may have.
         self._order = torch.arange(MOST_TOKENS, device=device)
-        self._row = self._order + token
-        self._length = (self._row + 1).int()
-        self._stored: set[int] = set()
+        # In all rows, and in those with a base.
+        self._whole, self._based = self._from(token), self._from(token)
+        self._stored: dict[int, Stored] = {}
         self._replay: Callable[[], object] | None = None
 
-    def store(self, new: Tensor, rows: Tensor) -> None:
-        self._stored.add(_place(rows))
-        rows.index_copy_(0, self._row[: new.shape[0]], new)
+    def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
+        stored = self._whole
+        if base is not None:
+            if self._based.first != self._token - base:
+                self._based = self._from(self._token - base)
+            stored = self._based
+        self._stored[_place(rows)] = stored
+        rows.index_copy_(0, stored.row[: new.shape[0]], new)
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
         to.copy_(numbers)
@@ -85,16 +98,17 @@ class Graph:
     def part(self) -> None:
         """A graph is replayed whole, in milliseconds."""
 
-    def replay(self, token: int, check: Callable[[], None]) -> None:
+    def replay(self, token: int, check: Callable[[], None], base: int = 0) -> None:
         assert self._replay is not None
         check()
-        torch.add(self._order, token, out=self._row)
-        self._length.copy_(self._row).add_(1)
+        for stored, first in ((self._whole, token), (self._based, token - base)):
+            torch.add(self._order, first, out=stored.row)
+            stored.length.copy_(stored.row).add_(1)
         self._replay()
 
     def note(self, capture: CaptureLaunches, step: Callable[[Tracer], Tensor]) -> Tensor:
         """Run `step` once, which also compiles it, then capture it."""
-        with LENGTHS.read_from(self._length, self._token + 1):
+        with LENGTHS.read_from(self._stored):
             with _RowsAreLeftAlone(self._stored):
                 found = step(self)
             try:
@@ -103,6 +117,10 @@ class Graph:
                 lines = str(error).splitlines() or [""]
                 raise NotCapturableError(f"no graph: {lines[0][:200]}") from error
         return result.copy_(found)
+
+    def _from(self, row: int) -> Stored:
+        rows = self._order + row
+        return Stored(row, rows, (rows + 1).int())
 
 
 def capture_step(
@@ -128,7 +146,7 @@ def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
 class _RowsAreLeftAlone(Watch):
     """Raises if a torch operation reads or writes stored rows."""
 
-    def __init__(self, stored: set[int]) -> None:
+    def __init__(self, stored: Mapping[int, Stored]) -> None:
         super().__init__()
         self._stored = stored
 

@@ -128,18 +128,26 @@ def _geglu(library: Library, gate: Tensor, up: Tensor) -> Tensor | None:
     return _gated_product(library.geglu, gate, up, 1.0)
 
 
+def _clamped_swiglu(
+    library: Library, gate: Tensor, up: Tensor, slope: float, limit: float
+) -> Tensor | None:
+    return _gated_product(library.clamped_swiglu, gate, up, slope, limit)
+
+
 def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
     return _gated_product(library.reglu, inputs, inputs, 1.0)
 
 
-def _gated_product(kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float) -> Tensor | None:
+def _gated_product(
+    kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float, limit: float = 0.0
+) -> Tensor | None:
     alike = gate.shape == up.shape and gate.dtype == up.dtype
     if not (alike and gate.dim() == 2 and in_rows(gate) and in_rows(up)):
         return None
     result = torch.empty(gate.shape, dtype=gate.dtype)
     kernel(
         *map(address, (gate, up, result)), *gate.shape, gate.stride(0), up.stride(0), multiplier,
-        is_bfloat(gate), get_num_threads(),
+        limit, is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
 
@@ -193,7 +201,7 @@ def _step_attention(
     num_tokens = queries.shape[0]
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend(
-        *map(address, (queries, keys, values, result)), _token_of(library, keys, num_tokens),
+        *map(address, (queries, keys, values, result)), _row_of(library, keys, values, num_tokens),
         address(sinks), num_tokens, keys.shape[0] - num_tokens + 1, window or 0,
         *_groups(queries, keys), queries.stride(0), keys.stride(0), values.stride(0), scale,
         is_bfloat(queries), get_num_threads(),
@@ -215,7 +223,7 @@ def _attend_many(
 ) -> Tensor | None:
     if not (is_bfloat(queries) and scale > 0 and _fits(queries, keys, values, sinks)):
         return None
-    if library.token is not None:
+    if library.stored is not None:
         raise NotCapturableError("attention of many tokens")
     result = torch.empty(queries.shape, dtype=queries.dtype)
     library.attend_many(
@@ -226,13 +234,16 @@ def _attend_many(
     return result
 
 
-def _token_of(library: Library, keys: Tensor, num_tokens: int) -> int | None:
-    """Address of the first token's number during capture; a replay has more keys."""
-    if library.token is None:
+def _row_of(library: Library, keys: Tensor, values: Tensor, num_tokens: int) -> int | None:
+    """Address of the first token's row during capture; a replay has more keys."""
+    if library.stored is None:
         return None
-    if keys.shape[0] != library.token.value + num_tokens:
+    rows = [library.stored.get(each.data_ptr()) for each in (keys, values)]
+    if rows[0] is None or rows[0] is not rows[1]:
+        raise NotCapturableError("attention to rows that don't grow")
+    if keys.shape[0] != rows[0].value + num_tokens:
         raise NotCapturableError("attention to a part of the context")
-    return ctypes.addressof(library.token)
+    return ctypes.addressof(rows[0])
 
 
 def _fits(queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor | None) -> bool:
@@ -257,6 +268,7 @@ _TABLE: dict[str, Native] = {
     "rotate": _rotate,
     "swiglu": _swiglu,
     "geglu": _geglu,
+    "clamped_swiglu": _clamped_swiglu,
     "squared_relu": _squared_relu,
     "open_gate": _open_gate,
     "add": _add,

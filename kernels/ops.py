@@ -58,6 +58,7 @@ class Ops:
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor] = fused.full_attention
     swiglu: Callable[..., Tensor] = pointwise.swiglu
     geglu: Callable[[Tensor, Tensor], Tensor] = pointwise.geglu
+    clamped_swiglu: Callable[[Tensor, Tensor, float, float], Tensor] = pointwise.clamped_swiglu
     squared_relu: Callable[[Tensor], Tensor] = pointwise.squared_relu
     open_gate: Callable[[Tensor, Tensor], Tensor] = pointwise.open_gate
     add: Callable[..., Tensor] = pointwise.add

@@ -26,6 +26,7 @@ from core.api.params import (
     ModelSettings,
     Probe,
     SamplingParams,
+    Thinking,
 )
 from core.api.reply_format import ReplyFormat
 
@@ -72,7 +73,7 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
     conversation: Conversation
     chat: ChatKey = ""
     guest: bool = False
-    thinking: bool | None = None
+    thinking: Thinking = None
     cache: CacheSettings = CacheSettings()
 
 
@@ -182,7 +183,7 @@ class CountPrompt(Answered[Counted]):
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation
     guest: bool = False
-    thinking: bool | None = None
+    thinking: Thinking = None
 
 
 class ClearCache(Answered[Done]):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from core.api.params import Frozen, SamplingParams
 from core.api.tools import ToolSyntax
@@ -15,9 +18,57 @@ SNAPSHOTS = "snapshots"
 HEADROOM_BYTES = 256 * 2**20
 # and on a processor a vocabulary of 248,320 tokens in the helper, which may not be read yet.
 TEXT_BYTES = 256 * 2**20
+# Rows of a window's buffer. Attention packs keys in chunks, counted from the first row. Long text
+# is cut into segments of the other length by default.
+WINDOW_CHUNK, WINDOW_SEGMENT = 256, 512
+# A buffer that slides makes split points depend on checkpoints: it must save this much.
+WINDOW_SAVING = 4
 # An automatic choice leaves this share of a model's size free for contexts.
 _ROOM = 1.1
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
 _GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
+
+
+class KVSize(Frozen):
+    """Bytes of keys and values that a context takes.
+
+    Layers with a window of `window` tokens take `window_bytes_per_token` of a token's
+    `kv_bytes_per_token`. In a long context they keep `window_rows` only.
+    """
+
+    kv_bytes_per_token: _Count
+    window_bytes_per_token: _Count = 0
+    window: _Count = 0
+
+    @property
+    def window_rows(self) -> int:
+        """A window in whole chunks, before a segment that begins anywhere in a chunk."""
+        return -(-self.window // WINDOW_CHUNK) * WINDOW_CHUNK + WINDOW_CHUNK + WINDOW_SEGMENT
+
+    def slides(self, context: int) -> bool:
+        """True if a context of so many tokens drops what windows have passed."""
+        return self.window > 0 and context > WINDOW_SAVING * self.window_rows
+
+    def bytes_per_token(self, context: int) -> int:
+        """Bytes of a token's rows that are kept in a context of that length."""
+        return self.kv_bytes_per_token - self.slides(context) * self.window_bytes_per_token
+
+    def context_bytes(self, context: int) -> int:
+        window = self.window_rows * self.window_bytes_per_token if self.slides(context) else 0
+        return context * self.bytes_per_token(context) + window
+
+    def context_within(self, num_bytes: int) -> int:
+        """The longest context that so many bytes hold."""
+        each = max(1, self.kv_bytes_per_token)
+        held, fixed = num_bytes // each, self.window_rows * self.window_bytes_per_token
+        sliding = (num_bytes - fixed) // max(1, each - self.window_bytes_per_token)
+        if self.slides(sliding):
+            return sliding
+        return min(held, WINDOW_SAVING * self.window_rows) if self.window else held
+
+    def tail_bytes(self, context: int) -> int:
+        """Bytes that a checkpoint in a context of that length needs of the tokens before it."""
+        return (self.window - 1) * self.window_bytes_per_token if self.slides(context) else 0
 
 
 class LoadFacts(Frozen):
@@ -59,7 +110,7 @@ class PrecisionChoice(Frozen):
     faster_than: str = ""
 
 
-class ModelInfo(Frozen):
+class ModelInfo(KVSize):
     """`spliced_replies` is False where the template forces replies to be tokenised again;
     `history_note` says why. The budgets are defaults in bytes. `choice` is None where the user
     chose the precision. `batch_invariant_steps`: drafts can be checked here. `mtp_refused`: why the
@@ -78,7 +129,6 @@ class ModelInfo(Frozen):
     max_image_tokens: int
     grid: int
     checkpoint_bytes: int
-    kv_bytes_per_token: int
     device_budget: int = 0
     host_budget: int = 0
     disk_budget: int = 0

@@ -47,6 +47,10 @@ class SamplingParams(Settings):
     stop: Annotated[tuple[StopString, ...], Field(max_length=256)] = ()
 
 
+Effort = Literal["low", "medium", "high"]
+Thinking = bool | Effort | None
+"""Whether a model thinks first, or how much; None leaves it to its template."""
+
 DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 
 

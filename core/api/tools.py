@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4"]
+ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4", "harmony"]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
-calls (LFM2), a bare JSON object (Llama 3), or names and values with marked texts (Gemma 4)."""
+calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), or a
+message to a function (gpt-oss)."""
 
 MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "hermes": ("<tool_call>", "</tool_call>"),
@@ -14,6 +15,8 @@ MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "lfm2": ("<|tool_call_start|>", "<|tool_call_end|>"),
     "llama3": ("", ""),
     "gemma4": ("<|tool_call>", "<tool_call|>"),
+    # Around the function and its arguments as a reply is read; a reply ends with the second.
+    "harmony": ("<|call|>", "<|call|>"),
 }
 TEXT_MARK = '<|"|>'
 """Before and after each text in a call of Gemma 4's."""

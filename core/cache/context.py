@@ -18,7 +18,7 @@ from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Image, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
-from core.cache.kv_buffer import KVBuffer
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger, Limits
 from core.cache.node import Node, Role
 from core.cache.policy import Throughput, plan
@@ -26,7 +26,7 @@ from core.cache.restore import LivePath, MemoryTier, Restored, Restorer
 from core.cache.state import Checkpoint, HostCopies, RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
-from core.layers.memory import LayerSpec, RecurrentSpec
+from core.layers.memory import LayerSpec, RecurrentSpec, checkpoint_bytes
 
 # Embeddings may take this share of host memory: a picture's embedding saves one call of the tower,
 # a checkpoint everything before it.
@@ -79,26 +79,40 @@ class ContextCache:
         self.context_length = context_length
         self.budgets = budgets or Budgets()
         self.throughput = Throughput()
-        self.recurrent = any(isinstance(spec, RecurrentSpec) for spec in specs)
         limits = Limits(self.budgets.host, self.budgets.device)
         self.ledger = Ledger(device.type != "cpu", limits)
         self.kv_buffer = KVBuffer(specs, device, context_length, self._grow)
-        self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger)
-        self.disk = disk or DiskTier(None, specs)
+        tail = self.kv_buffer.tail
+        stateful = any(isinstance(spec, RecurrentSpec) for spec in specs)
+        # Without what windows have passed, few places can be resumed without a checkpoint.
+        self.recurrent = stateful or tail > 0
+        in_window = self._in_window if tail and not stateful else None
+        self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger, tail, in_window)
+        self.disk = disk or DiskTier(None)
         self.embeddings = EmbeddingCache(int(limits.host * EMBEDDING_SHARE), self.ledger)
         self._evictor = Evictor(
-            self.tree, self.embeddings, self.ledger, self.throughput, self.disk.holds_state
+            self.tree,
+            self.embeddings,
+            self.ledger,
+            self.throughput,
+            self.disk.holds_state,
+            self.kv_buffer.tail_bytes_per_token,
         )
-        self.disk.connect(self.ledger, self.throughput, self._evictor.make_room)
+        state_bytes = checkpoint_bytes(specs) + tail * self.kv_buffer.tail_bytes_per_token
+        self.disk.connect(
+            self.ledger,
+            self.throughput,
+            self._evictor.make_room,
+            self.kv_buffer.bytes_per_token,
+            state_bytes,
+        )
         self.embeddings.fetch, self.embeddings.stored = (
             self.disk.embedding,
             self.disk.holds_embedding,
         )
         self.embeddings.admit = self._evictor.admit_picture
         room_for_rows = partial(self._evictor.make_room, Held.ROWS)
-        self._live = LivePath(
-            specs, self.kv_buffer, self.tree, self.ledger, room_for_rows, self.disk.rows
-        )
+        self._live = LivePath(self.kv_buffer, self.tree, self.ledger, room_for_rows, self.disk.rows)
         self.restorer = Restorer(
             self._specs, device, self.tree, self._live, self.disk, self._evictor
         )
@@ -113,7 +127,7 @@ class ContextCache:
     @property
     def smallest(self) -> Limits:
         """The smallest budgets: one KV buffer at the context length."""
-        kv_buffer = self.context_length * self.kv_buffer.bytes_per_token
+        kv_buffer = self.kv_buffer.bytes_of(self.context_length)
         return Limits(kv_buffer, 0) if self._device.type == "cpu" else Limits(0, kv_buffer)
 
     def clear(self) -> None:
@@ -161,7 +175,7 @@ class ContextCache:
     def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
         """The work of a request for `prompt`; changes nothing. Lower limits in `settings` than
         those in force may evict something first, which this doesn't see."""
-        off = self.recurrent and settings.count == 0
+        off = self.recurrent and self.tree.in_window is None and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
         pictures = {
@@ -200,15 +214,32 @@ class ContextCache:
         """Hold a checkpoint at `node` if count and bytes leave room for it."""
         checkpoint = Checkpoint(state, last_hidden)
         if node.checkpoint is None:
-            if not self._evictor.admit(node, checkpoint):
+            # A picture that was cut short may have moved windows too far.
+            whole = self.kv_buffer.holds_window(node.end.token.value)
+            if not (whole and self._evictor.admit(node, checkpoint)):
                 return False
             checkpoint = self._copies.take(checkpoint)
-        self.tree.hold(node, checkpoint)
+        self.tree.hold(node, checkpoint, self._tails(node))
         if self._usage.turn and node.is_stop:
             self._drop_older_pauses(node)
         elif self._usage.turn:
             self._drop_older_stops(node)
         return True
+
+    def _in_window(self, node: Node) -> bool:
+        return node.in_kv_buffer and self.kv_buffer.holds_window(node.end.token.value)
+
+    def _tails(self, node: Node) -> list[KVRows | None]:
+        """Copies of the rows that windows read at the live path's end, unless they are held."""
+        if node.checkpoint is not None:
+            return []
+        lacking = {at for at, _ in self.tree.lacking(node)}
+        return [
+            self.kv_buffer.copy_out(at.end.token.value - count, at.end.token.value, window=True)
+            if at in lacking
+            else None
+            for at, count in self.tree.window(node)
+        ]
 
     def end_use(self) -> None:
         """End a request: note which places to write to disk."""
@@ -222,7 +253,7 @@ class ContextCache:
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
         return [
-            (node.end, node.checkpoint.num_bytes)
+            (node.end, node.checkpoint.num_bytes + sum(r.num_bytes for r in self.tree.tails(node)))
             for node in self.tree.match(keys)
             if node.checkpoint is not None and self.recurrent
         ]
@@ -237,7 +268,10 @@ class ContextCache:
         return self.tree.num_checkpoints if self.recurrent else 0
 
     def state_bytes(self) -> int:
-        return sum(node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
+        """Bytes of recurrent states, and of rows before checkpoints in sliding windows."""
+        states = (node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
+        tails = (node.tail.num_bytes for node in self.tree if node.tail is not None)
+        return sum(states) + sum(tails)
 
     def kv_bytes(self) -> int:
         return self.kv_buffer.num_bytes + self.ledger.used(Held.ROWS)

@@ -23,8 +23,8 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk
-    what is `stored` there; `admit` makes room."""
+    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk what
+    is `stored` there; `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
@@ -103,7 +103,7 @@ class EmbeddingCache:
 
 
 class SideEmbeddings:
-    """Reads what `cache` holds in memory, if given, and adds nothing."""
+    """Reads what `cache` holds in memory, and adds nothing."""
 
     def __init__(self, cache: EmbeddingCache | None) -> None:
         self._cache = cache

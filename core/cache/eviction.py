@@ -32,6 +32,8 @@ class Evictor:
     ledger: Ledger
     throughput: Throughput
     stored: Callable[[Node], bool]
+    # A token's in layers with sliding windows.
+    tail_bytes: int = 0
     count: int = 0
     path: list[Node] = field(default_factory=list)
     # Requests of the window's until a program that asks no more counts as gone.
@@ -49,7 +51,7 @@ class Evictor:
 
     @property
     def is_off(self) -> bool:
-        return self.tree.recurrent and self.count == 0
+        return self.tree.recurrent and self.tree.in_window is None and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
         """Make room for a new checkpoint; False if everything held is worth more."""
@@ -58,8 +60,8 @@ class Evictor:
         while self._too_many(1):
             if not self._evict(by_bytes=False, newcomer=node):
                 return False
-        while self.ledger.room(Held.STATES) < checkpoint.held_bytes:
-            if not self._evict(by_bytes=True, newcomer=node, num_bytes=checkpoint.held_bytes):
+        while self.ledger.room(Held.STATES) < (num_bytes := self._added(node, checkpoint)):
+            if not self._evict(by_bytes=True, newcomer=node, num_bytes=num_bytes):
                 return False
         return True
 
@@ -89,6 +91,10 @@ class Evictor:
             self._evict(by_bytes=False)
         fits = self.make_room(Held.STATES, 0) and self.make_room(Held.KV_BUFFER, 0)
         assert fits, "a budget holds the whole KV buffer"
+
+    def _added(self, node: Node, checkpoint: Checkpoint) -> int:
+        rows = sum(count for _, count in self.tree.lacking(node))
+        return checkpoint.held_bytes + rows * self.tail_bytes
 
     def _too_many(self, coming: int) -> bool:
         return self.tree.recurrent and self.tree.num_checkpoints + coming > self.count
@@ -179,7 +185,9 @@ class Evictor:
             return checkpoint + (_row_bytes(node) if self._is_loose(node) else 0)
         needs = int(node.checkpoint is not None)
         freed = takewhile(lambda at: at.num_checkpoints <= needs, node.upwards())
-        return checkpoint + sum(map(_row_bytes, freed))
+        tails = (at.tail for at, _ in self.tree.window(node) if needs and at.tail_uses == 1)
+        windows = sum(tail.num_bytes for tail in tails if tail is not None)
+        return checkpoint + windows + sum(map(_row_bytes, freed))
 
     def _pictures(self) -> Iterator[Candidate]:
         for key, num_bytes, tokens, age in self.embeddings.held():

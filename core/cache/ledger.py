@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class Held(enum.Enum):
-    """A class of bytes. KV_BUFFER and SIDE are on the device, the others in host memory."""
+    """KV_BUFFER and SIDE are on the device, the others in host memory."""
 
     KV_BUFFER = "KV buffer"
     SIDE = "side"
@@ -26,14 +26,14 @@ DROPPABLE = frozenset({Held.ROWS, Held.STATES, Held.EMBEDDINGS})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets in bytes. On a CPU the KV buffer counts as host memory."""
+    """In bytes. On a CPU the KV buffer counts as host memory."""
 
     host: int = sys.maxsize
     device: int = sys.maxsize
 
 
 class Ledger:
-    """Bytes held by class under `limits`; `separate_device` if the KV buffer is on a GPU."""
+    """`separate_device` if the KV buffer is on a GPU."""
 
     def __init__(self, separate_device: bool, limits: Limits | None = None) -> None:
         self._separate_device = separate_device
@@ -48,7 +48,7 @@ class Ledger:
         return self._separate_device and held in ON_DEVICE
 
     def room(self, held: Held) -> int:
-        """Bytes left for a class; negative after a budget was lowered."""
+        """Negative after a budget was lowered."""
         there = self.on_device(held)
         limit = self.limits.device if there else self.limits.host
         return limit - self._sum(there)

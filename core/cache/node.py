@@ -20,7 +20,8 @@ REMEMBERED_KEYS = 65_536
 
 class Node:
     """`rows` is KV outside the buffer, `role` whose message ends with the run, `owners` the chats
-    that used it."""
+    that used it. `tail` has the run's last rows in sliding windows, which `tail_uses` checkpoints
+    at its end or soon below need."""
 
     __slots__ = (
         "checkpoint",
@@ -35,6 +36,8 @@ class Node:
         "role",
         "rows",
         "run",
+        "tail",
+        "tail_uses",
     )
 
     def __init__(self, key: bytes, parent: Node | None, run: Run | None) -> None:
@@ -47,6 +50,8 @@ class Node:
         self.num_checkpoints = 0  # at this node and below
         self.rows: KVRows | None = None
         self.in_kv_buffer = False
+        self.tail: KVRows | None = None
+        self.tail_uses = 0
         self.last_used = 0
         self.role: Role | None = None
         self.owners: set[str] = set()

@@ -50,8 +50,7 @@ PRECIOUS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Cost and gain of an eviction. `rank` is the place in PRECIOUS; `age` counts uses of the
-    cache since the last own use."""
+    """`rank` is the place in PRECIOUS; `age` counts uses of the cache since the last own use."""
 
     rank: int | None
     rebuild_seconds: float
@@ -63,8 +62,8 @@ Thing = TypeVar("Thing")
 
 
 def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
-    """The item to evict: the cheapest to rebuild (per byte, if bytes are short), weighted by age;
-    precious things last."""
+    """The cheapest to rebuild (per byte, if bytes are short), weighted by age; precious things
+    last."""
     return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
 
 

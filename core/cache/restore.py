@@ -15,7 +15,7 @@ from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
-from core.cache.state import Checkpoint, RecurrentState
+from core.cache.state import Checkpoint, RecurrentState, own
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree, num_common
 from core.layers.memory import LayerSpec
@@ -66,11 +66,12 @@ class Restorer:
         while True:
             node, deeper, faster = self._choose(prompt, keys, passed, always, self.evictor.is_off)
             checkpoint = node.checkpoint if node is not None else None
+            tails = self.tree.tails(node) if node is not None else []
             try:
                 if deeper:
                     passed.add(keys[deeper - 1])
-                    node, checkpoint = self._from_disk(prompt, keys, deeper, mark)
-                tier = max(self._bring(node), FROM_DISK if deeper else FROM_KV_BUFFER)
+                    node, checkpoint, tails = self._from_disk(prompt, keys, deeper, mark)
+                tier = max(self._bring(node, tails), FROM_DISK if deeper else FROM_KV_BUFFER)
             except RestoreFailedError:
                 failed = True
                 continue
@@ -137,10 +138,14 @@ class Restorer:
 
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]
-    ) -> tuple[Node, Checkpoint]:
-        checkpoint = self.disk.checkpoint(keys[depth - 1])
+    ) -> tuple[Node, Checkpoint, list[KVRows]]:
+        checkpoint, window = self.disk.checkpoint(keys[depth - 1])
         if checkpoint is None or not checkpoint.state.matches(self.specs):
             raise RestoreFailedError("the state on disk is gone or damaged")
+        counts = self.tree.window_rows(run.num_tokens for run in reversed(prompt.runs[:depth]))
+        if not window.matches(self.live.kv_buffer.windowed, sum(counts)):
+            raise RestoreFailedError("the windows on disk are of another kind")
+        tails = window.split(counts)
         node = self.tree.root
         for run in prompt.runs[:depth]:
             node = self.tree.place(node, run)
@@ -148,15 +153,15 @@ class Restorer:
         self.evictor.path = node.path()
         self.tree.pinned = node
         if self.evictor.admit(node, checkpoint):
-            self.tree.hold(node, checkpoint)
-        return node, checkpoint
+            self.tree.hold(node, checkpoint, [rows.map(own) for rows in tails])
+        return node, checkpoint, tails
 
-    def _bring(self, node: Node | None) -> int:
+    def _bring(self, node: Node | None, tails: Sequence[KVRows]) -> int:
         """Bring a node's runs into the KV buffer; pinned, so that making room can't drop it."""
         self.evictor.path = node.path() if node is not None else []
         self.tree.pinned = node
         try:
-            return self.live.leave_for(node)
+            return self.live.leave_for(node, tails)
         finally:
             self.tree.pinned = None
 
@@ -170,7 +175,6 @@ class LivePath:
     """The `nodes` whose KV is in the KV buffer, without a gap. `make_room(num_bytes, needed)` makes
     room for copies outside it; `fetch` reads rows from disk."""
 
-    specs: Sequence[LayerSpec]
     kv_buffer: KVBuffer
     tree: PrefixTree
     ledger: Ledger
@@ -178,13 +182,18 @@ class LivePath:
     fetch: Callable[[Node], KVRows | None]
     nodes: list[Node] = field(default_factory=list)
 
-    def leave_for(self, target: Node | None) -> int:
-        """Make the buffer hold exactly the runs down to `target`; returns the slowest tier used.
-        Raises RestoreFailedError, with the path cut to its complete runs."""
+    def leave_for(self, target: Node | None, tails: Sequence[KVRows]) -> int:
+        """Make the buffer hold exactly the runs down to `target`, with `tails` of them in sliding
+        windows; returns the slowest tier used. Raises RestoreFailedError, with the path cut to its
+        complete runs."""
         wanted = target.path() if target is not None else []
         shared = num_common(self.nodes, wanted)
         self._copy_out(shared)
-        return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
+        tier = max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
+        end = target.end.token.value if target is not None else 0
+        if shared < len(wanted) or not self.kv_buffer.holds_window(end):
+            self.kv_buffer.put_window(end, tails)
+        return tier
 
     def leave_dropped(self) -> None:
         kept = 0
@@ -232,7 +241,7 @@ class LivePath:
         tier = FROM_MEMORY if node.rows is not None else FROM_DISK
         try:
             rows = node.rows if node.rows is not None else self.fetch(node)
-            if rows is None or not rows.matches(self.specs, node.num_tokens):
+            if rows is None or not rows.matches(self.kv_buffer.specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
             # Rows read from disk are a copy until they are in the KV buffer.
             passing = rows.num_bytes if node.rows is None else 0

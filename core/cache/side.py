@@ -38,12 +38,11 @@ class Branch:
 class SideBranch(Branch):
     def __init__(self, cache: ContextCache) -> None:
         self._cache = cache
-        per_token = cache.kv_buffer.bytes_per_token
         limits, ledger = cache.ledger.limits, cache.ledger
         budget = limits.device if ledger.on_device(Held.SIDE) else limits.host
         quota = max(0, min(int(budget * QUOTA), ledger.room(Held.SIDE)))
-        self.context_length = min(cache.context_length, quota // max(1, per_token))
-        self._num_bytes = self.context_length * per_token
+        self.context_length = min(cache.context_length, cache.kv_buffer.tokens_within(quota))
+        self._num_bytes = cache.kv_buffer.bytes_of(self.context_length)
         self.embeddings = SideEmbeddings(cache.embeddings)
         super().__init__(cache.kv_buffer.beside(self.context_length))
         ledger.reserve(Held.SIDE, self._num_bytes)
@@ -67,6 +66,9 @@ class SideBranch(Branch):
             self.kv_buffer.copy_in(
                 start, at.rows if at.rows is not None else kv_buffer.view(start, end)
             )
+        end = node.end.token.value
+        live = kv_buffer.window(max(0, end - kv_buffer.tail), end)
+        self.kv_buffer.put_window(end, tree.tails(node) or [live])
         tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
         return self._cache.restorer.at(node, node.checkpoint, tier, keys)
 

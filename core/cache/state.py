@@ -1,5 +1,5 @@
 """Recurrent states, checkpoints, and their copies to the host. Prefill advances a copy of a state;
-decode updates one copy in place."""
+decode updates one in place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """The state before the first token, as expanded zeros."""
+        """As expanded zeros."""
         return cls(
             {
                 layer: tuple(
@@ -78,7 +78,7 @@ class Checkpoint:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the recurrent states, which the user is shown."""
+        """Of the recurrent states, which the user is shown."""
         return self.state.num_bytes
 
     @property
@@ -91,7 +91,7 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """The tensor in a storage of its own, so that no larger one stays alive."""
+    """In a storage of its own, so that no larger one stays alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
@@ -117,7 +117,7 @@ class SideStream:
 
 
 class HostCopies:
-    """Copies checkpoints to the host while the GPU computes. Call `wait` before reading one."""
+    """Copies checkpoints while the GPU computes. Call `wait` before reading one."""
 
     def __init__(self, copier: SideStream | None) -> None:
         self._copier = copier

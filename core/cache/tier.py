@@ -12,34 +12,39 @@ from core.api.prompt import CutKind, Image, Run
 from core.cache.disk.segment import SegmentDamagedError, SegmentKind, largest_copy
 from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
-from core.cache.kv_buffer import KVBuffer, KVRows
+from core.cache.kv_buffer import KVBuffer, KVRows, joined
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.policy import Throughput
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
-from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 
 # A segment is read through one buffer of its own size.
 BUFFERS = 2
 # Reading again must be estimated so many times as fast before what is on disk is passed by.
 CLEARLY = 2.0
+_WINDOW = "window."
 Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str]]
 
 
 class DiskTier:
     """One model's segments; without a store it holds nothing and wants nothing."""
 
-    def __init__(self, store: SegmentStore | None, specs: Sequence[LayerSpec]) -> None:
+    def __init__(self, store: SegmentStore | None) -> None:
         self.store = store
-        self._row_bytes = sum(s.bytes_per_token for s in specs if isinstance(s, FullAttentionSpec))
-        self._state_bytes = sum(s.num_bytes for s in specs if isinstance(s, RecurrentSpec))
         self._wanted: dict[bytes, Node] = {}
 
     def connect(
-        self, ledger: Ledger, throughput: Throughput, make_room: Callable[[Held, int], bool]
+        self,
+        ledger: Ledger,
+        throughput: Throughput,
+        make_room: Callable[[Held, int], bool],
+        row_bytes: int,
+        state_bytes: int,
     ) -> None:
+        """`row_bytes` are a token's, `state_bytes` a checkpoint's with its windows."""
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
+        self._row_bytes, self._state_bytes = row_bytes, state_bytes
 
     @property
     def num_bytes(self) -> int:
@@ -95,29 +100,27 @@ class DiskTier:
         """Bytes of a state, and of the rows of `runs` before it."""
         return sum(run.num_tokens for run in runs) * self._row_bytes + self._state_bytes
 
-    def checkpoint(self, key: bytes) -> Checkpoint | None:
+    def checkpoint(self, key: bytes) -> tuple[Checkpoint | None, KVRows]:
+        """A checkpoint, and the rows of its windows."""
         tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
-            return None
+            return None, KVRows({})
         layers: dict[int, dict[int, Tensor]] = {}
+        window: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
-            if name != "last_hidden":
+            if name.startswith(_WINDOW):
+                window[name.removeprefix(_WINDOW)] = tensor
+            elif name != "last_hidden":
                 layer, index = map(int, name.split("."))
                 layers.setdefault(layer, {})[index] = tensor
         states = {
             layer: tuple(found[index] for index in sorted(found)) for layer, found in layers.items()
         }
-        return Checkpoint(RecurrentState(states), tensors["last_hidden"])
+        return Checkpoint(RecurrentState(states), tensors["last_hidden"]), _rows_of(window)
 
     def rows(self, node: Node) -> KVRows | None:
         tensors = self._get(SegmentKind.KV, node.key)
-        if tensors is None:
-            return None
-        layers: dict[int, tuple[Tensor, ...]] = {}
-        for name in sorted(tensors):  # keys before values
-            layer = int(name.split(".")[0])
-            layers[layer] = (*layers.get(layer, ()), tensors[name])
-        return KVRows(layers)
+        return _rows_of(tensors) if tensors is not None else None
 
     def embedding(self, key: bytes) -> Tensor | None:
         tensors = self._get(SegmentKind.EMBEDDING, key)
@@ -162,10 +165,12 @@ class DiskTier:
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
             segment = self._missing(node, kv_buffer, embeddings) if node in tree else None
+            tails = tree.tails(node) if segment and segment[0] is SegmentKind.STATE else []
             copied = largest_copy(segment[3]) if segment is not None else 0
+            copied += sum(rows.num_bytes for rows in tails)
             if copied > max(0, self._ledger.room(Held.IN_FLIGHT)):
                 return False
-            if segment is None or not self._put(self.store, segment, copied):
+            if segment is None or not self._put(self.store, segment, tails, copied):
                 del self._wanted[key]
             if segment is not None:
                 return True
@@ -206,17 +211,16 @@ class DiskTier:
             rows = kv_buffer.view(node.run.start.token.value, node.end.token.value)
         if rows is None:
             return None
-        tensors = {
-            f"{layer}.{name}": tensor
-            for layer, held in rows.layers.items()
-            for name, tensor in zip(("keys", "values"), held, strict=False)
-        }
-        return SegmentKind.KV, node.key, _parent(node), tensors, node.owners
+        return SegmentKind.KV, node.key, _parent(node), _named(rows), node.owners
 
-    def _put(self, store: SegmentStore, segment: Segment, copied: int) -> bool:
+    def _put(
+        self, store: SegmentStore, segment: Segment, tails: Sequence[KVRows], copied: int
+    ) -> bool:
         kind, key, parent, tensors, owners = segment
         with self._ledger.passing(Held.IN_FLIGHT, copied):
-            return store.put(kind, key, parent, tensors, owners)
+            # One tensor a layer: a header has no room for those of many short runs.
+            window = _named(joined(tails[::-1]), _WINDOW)
+            return store.put(kind, key, parent, {**tensors, **window}, owners)
 
     def _get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
         num_bytes = self.store.size(kind, key) if self.store is not None else 0
@@ -234,6 +238,22 @@ class DiskTier:
 
     def _has(self, kind: SegmentKind, key: bytes) -> bool:
         return self.store is not None and self.store.has(kind, key)
+
+
+def _named(rows: KVRows, prefix: str = "") -> dict[str, Tensor]:
+    return {
+        f"{prefix}{layer}.{name}": tensor
+        for layer, held in rows.layers.items()
+        for name, tensor in zip(("keys", "values"), held, strict=False)
+    }
+
+
+def _rows_of(tensors: Mapping[str, Tensor]) -> KVRows:
+    layers: dict[int, tuple[Tensor, ...]] = {}
+    for name in sorted(tensors):  # keys before values
+        layer = int(name.split(".")[0])
+        layers[layer] = (*layers.get(layer, ()), tensors[name])
+    return KVRows(layers)
 
 
 def _last_pause(held: Sequence[Node]) -> Sequence[Node]:

@@ -4,7 +4,8 @@ end needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from core.api.prompt import Prompt, Run, TextRun
 from core.cache.kv_buffer import KVRows
@@ -14,11 +15,24 @@ from core.cache.state import Checkpoint
 
 
 class PrefixTree:
-    """All cached runs of one model. If `recurrent`, resuming from a run needs a state."""
+    """All cached runs of one model. If `recurrent`, resuming from a run needs a checkpoint, unless
+    it is `in_window`: nothing that it needs has left the KV buffer.
 
-    def __init__(self, fingerprint: bytes, recurrent: bool, ledger: Ledger) -> None:
+    A checkpoint also needs the `tail` of tokens before it, in layers with sliding windows:
+    neighbouring ones share these rows, which their runs hold.
+    """
+
+    def __init__(
+        self,
+        fingerprint: bytes,
+        recurrent: bool,
+        ledger: Ledger,
+        tail: int = 0,
+        in_window: Callable[[Node], bool] | None = None,
+    ) -> None:
         self.root = Node(fingerprint, None, None)
-        self.recurrent = recurrent
+        self.recurrent, self.in_window = recurrent, in_window
+        self._tail = tail
         self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
         self._remembered = Remembered()
@@ -65,9 +79,12 @@ class PrefixTree:
         hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
-            if node.checkpoint is not None or (not self.recurrent and depth < num_runs):
+            if node.checkpoint is not None or (depth < num_runs and self._whole(node)):
                 return node
         return None
+
+    def _whole(self, node: Node) -> bool:
+        return not self.recurrent or (self.in_window is not None and self.in_window(node))
 
     def knows(self, owner: str) -> bool:
         return self._remembered.knows(owner)
@@ -139,8 +156,49 @@ class PrefixTree:
     def num_checkpoints(self) -> int:
         return self.root.num_checkpoints
 
-    def hold(self, node: Node, checkpoint: Checkpoint) -> None:
+    def window(self, node: Node) -> list[tuple[Node, int]]:
+        """The runs whose rows windows read at a node's end, from there upwards, and how many of
+        their last rows."""
+        counts = self.window_rows(at.num_tokens for at in node.upwards())
+        return list(zip(node.upwards(), counts, strict=False))
+
+    def window_rows(self, lengths: Iterable[int]) -> list[int]:
+        """How many of the last rows of each run windows read, from the last run on."""
+        counts, left = [], self._tail
+        for length in lengths:
+            if left <= 0:
+                break
+            counts.append(min(left, length))
+            left -= length
+        return counts
+
+    def lacking(self, node: Node) -> list[tuple[Node, int]]:
+        """Those of `window` that no other checkpoint holds, or fewer of their rows."""
+        return [
+            (at, count)
+            for at, count in self.window(node)
+            if at.tail is None or at.tail.num_tokens < count
+        ]
+
+    def tails(self, node: Node) -> list[KVRows]:
+        """The parts of a checkpoint's windows, from its end upwards; none where there is none."""
         if node.checkpoint is None:
+            return []
+        parts = [at.tail.last(count) for at, count in self.window(node) if at.tail is not None]
+        assert sum(part.num_tokens for part in parts) == min(self._tail, node.end.token.value)
+        return parts
+
+    def hold(self, node: Node, checkpoint: Checkpoint, tails: Sequence[KVRows | None] = ()) -> None:
+        """Hold a checkpoint; `tails` are parts of its window, with those that are `lacking`."""
+        if node.checkpoint is None:
+            lacking = {at for at, _ in self.lacking(node)}
+            for (at, _), tail in zip(self.window(node), tails, strict=True):
+                at.tail_uses += 1
+                if at in lacking:
+                    assert tail is not None
+                    self._release_tail(at)
+                    self._ledger.reserve(Held.STATES, tail.num_bytes)
+                    at.tail = tail
             self._ledger.reserve(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
             node.checkpoint = checkpoint
@@ -188,7 +246,10 @@ class PrefixTree:
         rows = [node.rows for node in self if node.rows is not None]
         assert self._ledger.used(Held.ROWS) == sum(held.num_bytes for held in rows)
         states = [node.checkpoint for node in self if node.checkpoint is not None]
-        assert self._ledger.used(Held.STATES) == sum(held.held_bytes for held in states)
+        tails = [node.tail for node in self if node.tail is not None]
+        held_bytes = sum(held.held_bytes for held in states) + sum(rows.num_bytes for rows in tails)
+        assert self._ledger.used(Held.STATES) == held_bytes
+        uses = Counter(at for node in self.checkpoints() for at, _ in self.window(node))
         for key, node in self._nodes.items():
             assert key == node.key and node.parent is not None and node.run is not None
             assert key == chained_key(node.parent.key, node.run)
@@ -199,12 +260,24 @@ class PrefixTree:
             below = sum(child.num_checkpoints for child in node.children.values())
             assert node.num_checkpoints == below + (node.checkpoint is not None)
             assert node.owners and node.owners <= self._remembered.past(key).owners
+            assert node.tail_uses == uses[node] and (node.tail is None) == (node.tail_uses == 0)
+        for node in self.checkpoints():
+            self.tails(node)
 
     def _release_checkpoint(self, node: Node) -> None:
         if node.checkpoint is not None:
             self._ledger.release(Held.STATES, node.checkpoint.held_bytes)
             node.checkpoint = None
             self._count_checkpoints(node, -1)
+            for at, _ in self.window(node):
+                at.tail_uses -= 1
+                if not at.tail_uses:
+                    self._release_tail(at)
+
+    def _release_tail(self, node: Node) -> None:
+        if node.tail is not None:
+            self._ledger.release(Held.STATES, node.tail.num_bytes)
+            node.tail = None
 
     def _useless(self, node: Node) -> bool:
         # A run in the KV buffer without a checkpoint may get one below it in this very prefill;

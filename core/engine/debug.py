@@ -48,13 +48,15 @@ def check_restored(
         same_row = fresh_row is not None and torch.equal(row, fresh_row)
         assert same_row, "a restored hidden row differs from a prefill's"
     end = restored.cut.token.value
-    rows = zip(
-        kv_buffer.view(0, end).layers.values(),
-        scratch.kv_buffer.view(0, end).layers.values(),
-        strict=True,
-    )
-    same = (torch.equal(*pair) for one, other in rows for pair in zip(one, other, strict=True))
-    assert all(same), "restored keys or values differ from a prefill's"
+    for start, layers in ((0, kv_buffer.specs), (max(0, end - kv_buffer.tail), kv_buffer.windowed)):
+        for layer in layers:
+            pairs = zip(
+                kv_buffer.rows_of(layer, start, end),
+                scratch.kv_buffer.rows_of(layer, start, end),
+                strict=True,
+            )
+            same = all(torch.equal(*pair) for pair in pairs)
+            assert same, "restored keys or values differ from a prefill's"
 
 
 def check_positions(prompt: Prompt) -> None:
@@ -93,5 +95,7 @@ def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: in
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"
     assert written == list(range(start.token.value, end)), "the context holds other tokens"
-    behind = kv_buffer.view(end, min(end + MOST_TOKENS, kv_buffer.capacity)).layers.values()
-    assert not any(rows.any() for pair in behind for rows in pair), "keys of rejected tokens stay"
+    behind = end, min(end + MOST_TOKENS, kv_buffer.capacity)
+    layers = (*kv_buffer.specs, *kv_buffer.windowed)
+    stay = any(rows.any() for layer in layers for rows in kv_buffer.rows_of(layer, *behind))
+    assert not stay, "keys of rejected tokens stay"

@@ -30,7 +30,7 @@ from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.gguf.library import ollama_name
 from core.helper.process import HelperFailedError
-from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_size
 from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, fits, read_model
@@ -114,6 +114,7 @@ def load(
         text = ahead.result(check)
     model, precision = read.model, chosen.precision
     processor = open_processor(files, settings, device, model, text)
+    context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         read.weights_digest,
         read.config,
@@ -123,8 +124,9 @@ def load(
         torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
         kernels.name,
+        kv_size(model.layer_specs).slides(context),
     )
-    cache = open_cache(blobs, model, context_length(settings, model, available_bytes(device)), root)
+    cache = open_cache(blobs, model, context, root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
@@ -263,14 +265,13 @@ def open_processor(
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
-    per_token = max(1, kv_bytes_per_token(model.layer_specs))
-    affordable = int(available * KV_BUFFER_SHARE) // per_token
+    affordable = kv_size(model.layer_specs).context_within(int(available * KV_BUFFER_SHARE))
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
     specs, device = model.layer_specs, model.device
-    kv_buffer = context * kv_bytes_per_token(specs)
+    kv_buffer = kv_size(specs).context_bytes(context)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
     disk = min(DISK_LIMIT, blobs.share_of_disk(DISK_SHARE)) if blobs is not None else 0
     if device.type == "cpu":
@@ -281,7 +282,7 @@ def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: byte
     # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
-    tier = DiskTier(store, specs)
+    tier = DiskTier(store)
     return ContextCache(specs, device, context, root, budgets, tier, copier=copier)
 
 
@@ -295,7 +296,7 @@ def describe(
     cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:
-    place = Path(os.path.abspath(settings.path))
+    place, size = Path(os.path.abspath(settings.path)), kv_size(model.layer_specs)
     return ModelInfo(
         name=ollama_name(place) or published_name(str(place)),
         path=settings.path,
@@ -310,8 +311,9 @@ def describe(
         tools=text.tools,
         max_image_tokens=processor.max_tokens if processor is not None else 0,
         grid=settings.grid,
-        checkpoint_bytes=checkpoint_bytes(model.layer_specs),
-        kv_bytes_per_token=kv_bytes_per_token(model.layer_specs),
+        checkpoint_bytes=checkpoint_bytes(model.layer_specs)
+        + size.tail_bytes(cache.context_length),
+        **size.model_dump(),
         device_budget=cache.budgets.device,
         host_budget=cache.budgets.host,
         disk_budget=cache.budgets.disk,

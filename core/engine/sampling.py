@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from core.api.errors import InternalError, ReplyFormatError
-from core.api.params import SamplingParams
+from core.api.params import SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.formats.check import refusal
-from core.formats.grammar import grammar
+from core.formats.grammar import grammar, message_grammar
 from core.helper.grammars import REFUSED, matcher
 from core.text.chat_text import ChatText, RenderedPrompt
 
@@ -31,7 +31,7 @@ class Constraint:
         form: ReplyFormat | None,
         text: ChatText,
         rendered: RenderedPrompt,
-        thinking: bool | None,
+        thinking: Thinking,
     ) -> None:
         """Raises ReplyFormatError if the format can't be used or a begun reply doesn't match."""
         self._on = form is not None
@@ -46,7 +46,9 @@ class Constraint:
         self._close = tokens.close
         self._in_thought = rendered.opens_reasoning and known
         self._at_start = not self._in_thought
-        self._stop_ids = text.end_of_turn_ids
+        self._stop_ids = text.stop_ids
+        # In messages thoughts are part of the grammar.
+        self._in_messages, self._thinks = text.in_messages, thinking is not False
         self._form, self._spelling = form, text.spelling
         self._control = tuple(text.call_marks.values())
         self._begin()
@@ -88,9 +90,11 @@ class Constraint:
         return list(draft[: free + fits])
 
     def _begin(self) -> None:
-        self._grammar = matcher(
-            self._spelling, grammar(self._form, self._in_thought, self._control)
-        )
+        if self._in_messages:
+            found = message_grammar(self._form, self._thinks)
+        else:
+            found = grammar(self._form, self._in_thought, self._control)
+        self._grammar = matcher(self._spelling, found)
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:

@@ -40,6 +40,31 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
     return LLMatcher.grammar_from_lark(f"{start}%json {settled}")
 
 
+# A reply of gpt-oss is messages (core/text/channels.py): thoughts, and the last one.
+_THOUGHT = """
+thought: <|channel|> "analysis" <|message|> text <|end|> <|start|> "assistant"
+text: /(?s:.*)/
+"""
+_FINAL = 'answer: <|channel|> "final" <|message|> @form'
+
+
+def message_grammar(form: ReplyFormat, thinks: bool) -> str:
+    """The grammar of a reply in messages, with its thoughts if it `thinks`."""
+    start = "start: thought* answer" if thinks else "start: answer"
+    if form.kind == "calls":
+        functions = CallFormat.model_validate_json(form.text).functions
+        calls = [_Writer(f"call_{at}", each, "") for at, each in enumerate(functions)]
+        rules = [f"answer: {' | '.join(f'call_{at}' for at in range(len(calls)))}"]
+        rules += [rule for call in calls for rule in call.message()]
+        return LLMatcher.grammar_from_lark(start + _THOUGHT + "\n".join(rules))
+    inner = grammar(form)
+    if not inner.startswith("{"):
+        inner = json.dumps({"grammars": [{"lark_grammar": inner}]})
+    (named,) = json.loads(inner)["grammars"]
+    whole = {"lark_grammar": f"{start}{_THOUGHT}{_FINAL}"}
+    return json.dumps({"grammars": [whole, named | {"name": "form"}]})
+
+
 def schema_of(form: ReplyFormat) -> Any:
     """Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}
@@ -60,10 +85,9 @@ def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
         "lfm2": '(", " call)*',
         "hermes": '("\\n" call)*',
         "xml": '("\\n" call)*',
-        "llama3": "",
         "gemma4": "call*",
     }
-    rest = more[form.syntax] if form.parallel else ""
+    rest = more.get(form.syntax, "") if form.parallel else ""
     whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
     return "\n".join((f"{start}{whole}", *lines))
 
@@ -84,6 +108,16 @@ class _Writer:
     def hermes(self, begin: str, end: str) -> Iterator[str]:
         head = json.dumps(f'\n{{"name": {json.dumps(self._name)}, "arguments": ')
         yield f'{self._rule}: {begin} {head} {self._rule}_args "}}\\n" {end}'
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    def harmony(self, begin: str, end: str) -> Iterator[str]:
+        head = json.dumps(f"{self._name}<|message|>")
+        yield f"{self._rule}: {begin} {head} {self._rule}_args {end}"
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    def message(self) -> Iterator[str]:
+        head = json.dumps(f"commentary to=functions.{self._name} json")
+        yield f"{self._rule}: <|channel|> {head} <|message|> {self._rule}_args"
         yield f"{self._rule}_args: {self._json(self._schema)}"
 
     def llama3(self, _begin: str, _end: str) -> Iterator[str]:

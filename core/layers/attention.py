@@ -62,7 +62,7 @@ class Attention:
         if gated or head_gate:
             weights.ops(OpenGateShape(heads, head_dim))
         self.scale = head_dim**-0.5 if scale is None else scale
-        own = (FullAttentionSpec(kv_heads, head_dim, weights.dtype),)
+        own = (FullAttentionSpec(kv_heads, head_dim, weights.dtype, window=shape.window),)
         self.specs = own if owns_kv else ()
         query_width, kv_width = heads * head_dim, kv_heads * head_dim
         parts = [("q_proj", 2 * query_width if gated else query_width)]

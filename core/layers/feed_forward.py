@@ -117,7 +117,9 @@ class SparseExperts:
     `router` and the gate of a shared expert are never quantised. `shared` is the inner width of an
     expert that every token goes through, multiplied by that gate. With `latent` the experts read
     and return a projection to fewer numbers. With `norms` the layer normalises its input itself,
-    for router and experts. `factors` [experts] multiply the experts' weights.
+    for router and experts. `factors` [experts] multiply the experts' weights. With biases in
+    `shape`, the router has one too. `interleaved`: each gate is published before what it opens,
+    instead of all before all.
     """
 
     def __init__(
@@ -132,13 +134,17 @@ class SparseExperts:
         latent: bool = False,
         norms: tuple[RMSNorm, RMSNorm] | None = None,
         factors: Tensor | None = None,
+        interleaved: bool = False,
     ) -> None:
         self.shape, self._factors, self.norms = shape, factors, norms
+        self._interleaved = interleaved
         self._ops = weights.ops(shape)
         deciding = [(router, shape.count)]
         if shared:
             deciding.append(("shared_expert_gate", 1))
-        self.router = JoinedLinear(weights.exact(), deciding, width, input_norm=input_norm)
+        self.router = JoinedLinear(
+            weights.exact(), deciding, width, bias=shape.bias, input_norm=input_norm
+        )
         self._correction = None
         if shape.routing.sigmoid:
             name = "e_score_correction_bias"
@@ -158,18 +164,27 @@ class SparseExperts:
             self.shared = SwiGLU(scope, width, shared, input_norm=input_norm)
 
     def _bank(self, weights: Weights, input_norm: InputNorm | None) -> ExpertBank:
-        inner, width, ops = self.shape.inner, self.shape.width, self._ops
+        inner, width, ops, clamp = self.shape.inner, self.shape.width, self._ops, self.shape.clamp
         if self.shape.gated:
-            weights.ops(GateShape(inner, self.shape.gelu))
+            weights.ops(GateShape(inner, self.shape.gelu, clamp))
             parts, stack = [("gate_proj", inner), ("up_proj", inner)], "gate_up_proj"
             activation = gated(ops.geglu if self.shape.gelu else ops.swiglu)
+            if clamp is not None:
+                slope, limit = clamp
+                activation = gated(lambda gate, up: ops.clamped_swiglu(gate, up, slope, limit))
         else:
             weights.ops(SquaredReluShape(inner))
             parts, stack, activation = [("up_proj", inner)], "up_proj", ops.squared_relu
         shapes = {stack: (len(parts) * inner, width), "down_proj": (width, inner)}
-        make = partial(weights.matrices, self.shape.count, transposed=weights.transposed(shapes))
+        make = partial(
+            weights.matrices,
+            self.shape.count,
+            transposed=weights.transposed(shapes),
+            bias=self.shape.bias,
+        )
+        order = torch.arange(2 * inner).view(-1, 2).T.flatten() if self._interleaved else None
         return ops.experts(
-            make(parts, width, stack, input_norm=input_norm),
+            make(parts, width, stack, input_norm=input_norm, order=order),
             make([("down_proj", width)], inner, "down_proj"),
             activation,
         )

@@ -10,18 +10,20 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from core.api.model_info import KVSize
 from core.layers.rope import Rotations
 
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
     """One key row and one value row [num_kv_heads, head_dim] per token; if `latent`, one row that
-    is both."""
+    is both. With a `window` a token reads the last `window` rows only, its own included."""
 
     num_kv_heads: int
     head_dim: int
     dtype: torch.dtype
     latent: bool = False
+    window: int | None = None
 
     @property
     def num_rows(self) -> int:
@@ -67,11 +69,17 @@ Advance = Callable[[LayerState, int], Tensor]
 """Advances a state in place over the first n tokens of a step; returns their outputs."""
 
 
-def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
-    return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
+def kv_size(specs: Sequence[LayerSpec]) -> KVSize:
+    attend = [spec for spec in specs if isinstance(spec, FullAttentionSpec)]
+    return KVSize(
+        kv_bytes_per_token=sum(spec.bytes_per_token for spec in attend),
+        window_bytes_per_token=sum(spec.bytes_per_token for spec in attend if spec.window),
+        window=max((spec.window or 0 for spec in attend), default=0),
+    )
 
 
-def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
+def checkpoint_bytes(specs: Sequence[LayerSpec]) -> int:
+    """Bytes of the recurrent states."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
@@ -92,7 +100,7 @@ class LayerMemory(Protocol):
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         """Append keys and values, or latents, [n, num_kv_heads, head_dim]; returns views of all
-        rows, new ones last."""
+        rows, new ones last. Of a layer with a window the first may be missing."""
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 
 from core.api.params import ModelSettings, Precision
-from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_size
 from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
 from core.loading.precision import (
@@ -127,10 +127,10 @@ class Machine:
         return Way(
             precision=cast(Precision, precision.name),
             num_bytes=held.num_bytes,
-            kv_bytes=kv_bytes_per_token(held.outline.layers),
             mapped_bytes=held.mapped_bytes,
             step_s=step_s,
             prompt_s=prompt_s,
+            **kv_size(held.outline.layers).model_dump(),
         )
 
     def _seconds(self, held: HeldPlan, share: float) -> tuple[float, float]:

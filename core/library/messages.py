@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from core.api.errors import ErrorInfo
+from core.api.model_info import KVSize
 from core.api.params import Frozen, Precision
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -26,17 +27,16 @@ class Rate(Frozen):
         )
 
 
-class Way(Frozen):
+class Way(KVSize):
     """A precision in which this computer can run a model.
 
-    `num_bytes` is what the weights take, and each token of context `kv_bytes` more. If none fits,
-    an automatic choice reads `mapped_bytes` of them from disk as needed. `step_s` is the expected
-    time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if not measured.
+    `num_bytes` is what the weights take. If none fits, an automatic choice reads `mapped_bytes`
+    of them from disk as needed. `step_s` is the expected time of a generated token, `prompt_s`
+    that of 1,000 prompt tokens; 0 if not measured.
     """
 
     precision: Precision
     num_bytes: Count
-    kv_bytes: Count
     mapped_bytes: Count = 0
     step_s: Seconds = 0.0
     prompt_s: Seconds = 0.0

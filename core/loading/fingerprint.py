@@ -23,7 +23,9 @@ def fingerprint(
     threads: int,
     processor: str,
     backend: str,
+    slides: bool = False,
 ) -> bytes:
+    """`slides`: windows drop what they have passed, so other rows are stored."""
     facts = _conditions(device) | {
         "weights": weights_digest,
         "config": config,
@@ -33,6 +35,8 @@ def fingerprint(
         "grid": grid,
         "processor": processor,
     }
+    if slides:
+        facts["windows"] = "slide"
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=32).digest()
 
 

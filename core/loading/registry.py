@@ -8,6 +8,7 @@ from typing import Any
 from core.api.errors import UnknownArchitectureError, shown
 from core.models import (
     falcon_h1,
+    gpt_oss,
     granite,
     jamba,
     kimi_linear,
@@ -39,6 +40,7 @@ FAMILIES = {
     "gemma4_unified": gemma4_unified.FAMILY,
     "gemma4_unified_text": gemma4_unified.FAMILY,
     "falcon_h1": falcon_h1.FAMILY,
+    "gpt_oss": gpt_oss.FAMILY,
     "granitemoehybrid": granite.HYBRID_FAMILY,
     "granite_swa": granite.SWA_FAMILY,
     "granitemoe_swa": granite.SWA_FAMILY,

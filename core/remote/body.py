@@ -9,7 +9,7 @@ from typing import Any
 
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart, UserMessage
 from core.api.errors import ReplyFormatError
-from core.api.params import SamplingParams
+from core.api.params import SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Kind, Reply
 from core.vision.decode import PictureDecoder, read_picture
@@ -110,9 +110,9 @@ def _sampling(sampling: SamplingParams, kind: Kind) -> JSON:
     return {field: value for field, value in body.items() if value is not None}
 
 
-def _thinking(thinking: bool | None, kind: Kind) -> JSON:
+def _thinking(thinking: Thinking, kind: Kind) -> JSON:
     if thinking is not None and kind in _LOCAL:
-        return {"chat_template_kwargs": {"enable_thinking": thinking}}
+        return {"chat_template_kwargs": {"enable_thinking": thinking is not False}}
     if thinking is False and kind == "ollama":
         return {"reasoning_effort": "none"}
     return {}

@@ -1,4 +1,4 @@
-"""The window's side of the process that talks to servers: started by the first use of one."""
+"""The window's side of the process that talks to servers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RemoteClient:
     def ask(
         self, command: Generate, server: RemoteServer, model: str, key: str, proxy: str
     ) -> Request[Finished]:
-        """Have a server answer; iterate over the request for its events."""
+        """Iterate over the request for its events."""
         request = self._replies.open(command, self._cancel)
         numbered = command.model_copy(update={"request": request.id})
         reply = Reply(server=server, model=model, key=key, generate=numbered)
@@ -62,13 +62,13 @@ class RemoteClient:
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
-        """Recognise a server and list its models. Raises WaymarkError."""
+        """Raises WaymarkError."""
         return await self._looks.ask(
             lambda number: self._send(Look(request=number, address=address, key=key), proxy)
         )
 
     async def close(self) -> None:
-        """End the process and with it all replies. Idempotent."""
+        """Idempotent."""
         await self._child.close()
 
     def _cancel(self, number: int) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from core.api.params import CacheSettings, SamplingParams
+from core.api.params import CacheSettings, SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 
 
@@ -56,7 +56,7 @@ class _Step(_Part):
 
 class _Answering(_Step):
     sampling: SamplingParams | None = None
-    thinking: bool | None = None
+    thinking: Thinking = None
     format: ScriptFormat | None = None
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -98,7 +98,7 @@ class Swipe(_Step):
 
 class SettleStep(_Step):
     op: Literal["settle"]
-    thinking: bool | None = None
+    thinking: Thinking = None
 
 
 class DraftStep(_Step):
@@ -106,7 +106,7 @@ class DraftStep(_Step):
 
     op: Literal["draft"]
     content: Content
-    thinking: bool | None = None
+    thinking: Thinking = None
     discard: bool = False
 
 

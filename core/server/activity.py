@@ -14,7 +14,7 @@ _LONGEST_NAME = 80
 
 
 class Entry:
-    """One request. Nothing is told of one that is answered without ever being `begun`."""
+    """Nothing is told of a request that is answered without ever being `begun`."""
 
     def __init__(self, seen: RequestSeen, tell: Callable[[RequestSeen], None]) -> None:
         self._seen, self._tell = seen, tell
@@ -58,7 +58,7 @@ class Activity:
         self._numbers = itertools.count(1)
 
     def enter(self, scope: Any, headers: Mapping[str, str]) -> Entry:
-        """A new entry for a request, which `entry_of` finds from then on."""
+        """`entry_of` finds it from then on."""
         seen = RequestSeen(
             number=next(self._numbers),
             client=headers.get("user-agent", "")[:_LONGEST_NAME],

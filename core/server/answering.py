@@ -22,7 +22,7 @@ from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
 from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
-from core.api.params import CacheSettings
+from core.api.params import CacheSettings, Thinking
 from core.api.reply_format import ReplyFormat
 from core.client.requests import EngineError, Request
 from core.server.calls import CallReader, Piece
@@ -185,7 +185,7 @@ class Answering:
     def _call_format(self, ask: Ask) -> ReplyFormat | None:
         return ask.tools.format(self.model.tools) if self.model.tools is not None else None
 
-    def _thinking(self, ask: Ask) -> bool | None:
+    def _thinking(self, ask: Ask) -> Thinking:
         """A format lets a model think unless it is told not to, with or without a switch."""
         return ask.thinking if self.model.thinking_switch or ask.thinking is False else None
 

@@ -29,6 +29,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 # The first characters of a call; anything else after the mark says at once that it is none.
 _OPENINGS: dict[ToolSyntax, str] = {
     "hermes": "{", "xml": "<function=", "lfm2": "", "llama3": "{", "gemma4": "call:",
+    "harmony": "",
 }  # fmt: skip
 _MOST_BLANKS = 64
 
@@ -275,6 +276,18 @@ def _of_marked(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
     return [call] if call is not None else []
 
 
+def _of_message(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
+    """A function's name, and its arguments as a message."""
+    name, _, written = text.partition("<|message|>")
+    try:
+        call = _call(name, parse_json(written.encode("utf-8", "replace")))
+    except json.JSONDecodeError as error:
+        return None if error.msg.startswith("Unterminated string") else []
+    except ValueError:
+        return []
+    return [call] if call is not None else []
+
+
 def _of_bare(text: str, schemas: _Schemas) -> list[ToolCall]:
     """Only calls of known functions: any other object is an answer in JSON."""
     calls = _of_json(text, schemas) or ()
@@ -288,6 +301,7 @@ _PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "lfm2": _of_python,
     "llama3": _of_bare,
     "gemma4": _of_marked,
+    "harmony": _of_message,
 }
 
 

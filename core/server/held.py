@@ -1,9 +1,9 @@
 """Replies as they were sampled, found again when a client sends them back as text.
 
-Tokenising a reply's text again need not give the ids that were sampled, and an id that differs
-ends what can be reused. A reply is found by the digests of the messages before it and by its text.
-Where something before it has changed (a date in a system prompt, a message that the client has
-summarised), it is found by the question before it and by its text.
+Tokenising a reply's text again need not give the ids that were sampled, and an id that differs ends
+what can be reused. A reply is found by the digests of the messages before it and by its text; where
+something before it has changed (a date in a system prompt, a summary), by the question before it
+and by its text.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class Placed:
 
 
 class HeldReplies:
-    """The latest replies to all clients, least recently used ones dropped first; `kept` has more of
-    them, also over a restart."""
+    """The latest replies to all clients; `kept` has more of them, also over a restart."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, kept: KeptReplies | None = None) -> None:
         self._kept = kept or KeptReplies(None)
@@ -118,7 +117,7 @@ class HeldReplies:
         return Placed(placed, branch, client, side, names)
 
     def keep(self, placed: Placed, reply: AssistantMessage) -> None:
-        """Remember the reply to a conversation, or the whole of a reply that it continued."""
+        """The reply to a conversation, or the whole of a reply that it continued."""
         messages = placed.conversation.messages
         if messages and isinstance(messages[-1], AssistantMessage):
             messages = messages[:-1]

@@ -1,7 +1,7 @@
 """Replies on disk, so that they are found after a restart.
 
-An entry's name and the key it is encrypted with come from a digest of the reply's text and of all
-messages before it, or of the last one only: reading an entry takes these texts.
+An entry's name and its key come from a digest of the reply's text and of all messages before it, or
+of the last one only: reading an entry takes these texts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class KeptReply(Frozen):
 
 
 class KeptReplies:
-    """A file of at most about `most_bytes`, oldest replies dropped first; without a file, nothing.
-    A file that can't be used costs what it held."""
+    """A file of at most about `most_bytes`, oldest replies dropped first. A file that can't be used
+    costs what it held."""
 
     def __init__(
         self, file: Path | None, most_bytes: int = MOST_BYTES, timeout_s: float = 1.0

@@ -26,8 +26,8 @@ _CLOSING_S = 3
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol, which by itself waits without end for a request's head, and for a client
-    to take the rest of a response."""
+    """uvicorn's by itself waits without end for a request's head, and for a client to take the rest
+    of a response."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
@@ -78,7 +78,7 @@ class _Protocol(H11Protocol):
 
 
 def bound(port: int, lan: bool) -> socket.socket:
-    """A listening socket; port 0 is any free one. Raises InvalidRequestError."""
+    """Port 0 is any free one. Raises InvalidRequestError."""
     try:
         return socket.create_server((EVERYWHERE if lan else LOOPBACK, port))
     except OSError as error:
@@ -88,7 +88,7 @@ def bound(port: int, lan: bool) -> socket.socket:
 
 
 class _ChildServer(uvicorn.Server):
-    """Leaves signals alone: Ctrl-C reaches a window's children, too, and the window handles it."""
+    """Ctrl-C reaches a window's children, too, and the window handles it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

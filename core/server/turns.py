@@ -1,7 +1,6 @@
 """The queue in front of the engine: one request at a time, clients in turn.
 
-The engine's own queue is first come, first served; a program that sends twenty requests at once
-must not make another one wait for all of them.
+A program that sends twenty requests at once must not make another one wait for all of them.
 """
 
 from __future__ import annotations

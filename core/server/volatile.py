@@ -1,8 +1,7 @@
 """Lines that programs put into the system prompt and that change with every request or day.
 
-The table is `resources/server/volatile_lines.json`. Lines that say nothing to a model are left out;
-`pinned` ones stay as they were in the chat's first request. Otherwise nothing behind them could be
-reused.
+Those of `resources/server/volatile_lines.json` that say nothing to a model are left out; `pinned`
+ones stay as they were in the chat's first request. Otherwise nothing behind them could be reused.
 """
 
 from __future__ import annotations

@@ -28,12 +28,14 @@ from core.api.errors import (
     NoVisionError,
     TemplateError,
 )
+from core.api.params import Thinking
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
 from core.api.tools import RESULT_BEGIN, marks_of
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
+from core.text.channels import ANSWER, THOUGHT
 from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
@@ -63,8 +65,8 @@ class RenderedPrompt:
 class ChatText:
     """A loaded model's text side.
 
-    `end_of_turn_ids` close a message and end a sampled reply. If not `spliced`, replies must be
-    tokenised again; `note` tells the user why.
+    `end_of_turn_ids` close a message, `stop_ids` end a sampled reply. If not `spliced`, replies
+    must be tokenised again; `note` tells the user why.
     """
 
     def __init__(
@@ -85,11 +87,12 @@ class ChatText:
         self.image_token_id = self._kit.image_token_id
         self.has_thinking_switch = self._traits.has_thinking_switch
         self.thinking = self._kit.thinking
+        self.in_messages = self._kit.channels is not None
         self.takes_images = self._traits.takes_images
         self.tools = self._traits.tools
         self.call_ids = call_ids(self._kit, self.tools)
         self.sampling_defaults = sampling_defaults(files.generation_config)
-        self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
+        self.end_of_turn_ids, self.stop_ids = _end_ids(files, self._kit, self._traits)
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
 
@@ -117,7 +120,7 @@ class ChatText:
         return edited_ids(self._kit, reply, text)
 
     def render(
-        self, conversation: Conversation, images: Sequence[Image], thinking: bool | None, grid: int
+        self, conversation: Conversation, images: Sequence[Image], thinking: Thinking, grid: int
     ) -> RenderedPrompt:
         """The prompt for the next reply, or for the rest of a reply that ends the conversation.
 
@@ -184,7 +187,7 @@ class ChatText:
 
     @cached_property
     def spelling(self) -> LLTokenizer:
-        return grammar_tokens(self._kit.tokens, self.end_of_turn_ids, self.vocab_size)
+        return grammar_tokens(self._kit.tokens, self.stop_ids, self.vocab_size)
 
     def reply_reader(
         self,
@@ -201,12 +204,13 @@ class ChatText:
         return ReplyReader(
             self._kit.tokens,
             self._kit.thinking,
-            self.end_of_turn_ids | spelled,
+            self.stop_ids | spelled,
             stop,
             rendered.opens_reasoning,
             rendered.begun,
             keeps_blanks,
             self.call_marks if calls else None,
+            self._kit.channels,
         )
 
     @cached_property
@@ -224,7 +228,7 @@ class ChatText:
         conversation: Conversation,
         reply: AssistantMessage,
         images: Sequence[Image],
-        thinking: bool | None,
+        thinking: Thinking,
         grid: int,
     ) -> RenderedPrompt:
         """The prompt of the reply, then the reply's ids, cut where earlier prompts ended."""
@@ -259,13 +263,16 @@ class ChatText:
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
         ids, close = self._kit.tokenizer.ids, self._kit.thinking.close
+        if self._kit.channels is not None and (reply.text or reply.reasoning):
+            channel = ANSWER if reply.text else THOUGHT
+            return [*self._kit.header_of(channel), *ids(reply.text or reply.reasoning)]
         if not in_thought or close is None:
             return ids(reply.text)
         if not reply.text:
             return ids(reply.reasoning)
         return [*ids(f"{reply.reasoning}\n"), close, *ids(f"\n\n{reply.text}")]
 
-    def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
+    def _pieces(self, conversation: Conversation, thinking: Thinking) -> list[Piece]:
         pieces = None
         if self.spliced:
             pieces = spliced_pieces(self._kit, self._traits, conversation, thinking)
@@ -302,11 +309,17 @@ class ChatText:
         return next((token_id for token_id in controls if token_id in ours), None)
 
 
-def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
+def _end_ids(
+    files: TextFiles, kit: TextKit, traits: Traits
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The ids that close a message, and those that end a sampled reply."""
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
     waits = kit.added.id_of(RESULT_BEGIN) if traits.tools == "gemma4" else None
     found = {token_id for token_id in (named, traits.closing_id, waits) if token_id is not None}
-    return files.eos_ids | found
+    if kit.channels is None:
+        return (files.eos_ids | found,) * 2
+    all_ids = files.eos_ids | found | kit.channels.ends
+    return all_ids, all_ids - {kit.channels.end}
 
 
 def _note(obstacle: str) -> str:

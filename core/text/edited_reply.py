@@ -30,7 +30,9 @@ def edited_ids(kit: TextKit, reply: AssistantMessage, text: str) -> ReplyIds | N
 
 
 def _reader(kit: TextKit, starts_in_reasoning: bool) -> ReplyReader:
-    return ReplyReader(kit.tokens, kit.thinking, frozenset(), (), starts_in_reasoning)
+    return ReplyReader(
+        kit.tokens, kit.thinking, frozenset(), (), starts_in_reasoning, channels=kit.channels
+    )
 
 
 def _common(reader: ReplyReader, ids: Sequence[int], text: str) -> tuple[int, int]:

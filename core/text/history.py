@@ -21,8 +21,10 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
+from core.api.params import Thinking
 from core.api.tools import ToolSyntax
 from core.text.added_tokens import AddedToken
+from core.text.channels import ROLE, START
 from core.text.kit import TextKit
 from core.text.masking import (
     AROUND_REPLY,
@@ -81,7 +83,7 @@ Item = str | Slot | Piece
 
 
 def spliced_pieces(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[Piece] | None:
     items = masked_items(kit, traits.style, conversation, thinking)
     if items is None:
@@ -91,7 +93,7 @@ def spliced_pieces(
 
 
 def masked_items(
-    kit: TextKit, style: ContentStyle, conversation: Conversation, thinking: bool | None = None
+    kit: TextKit, style: ContentStyle, conversation: Conversation, thinking: Thinking = None
 ) -> list[Item] | None:
     """Glue and slots in turn; None if a text was lost, doubled or moved. Thoughts may be lost."""
     texts = tuple(tool_texts(conversation))
@@ -133,13 +135,17 @@ def _splice(
     items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
     """Slots and glue alternate, so the neighbours of a slot are always glue."""
-    thought, answer = places.get("thought"), places.get("answer")
+    thought, answer, call = (places.get(kind) for kind in ("thought", "answer", "call"))
+    if call is not None:
+        _splice_call(items, message, thought, call)
+        return
     if answer is not None:
         _drop_call(items, answer)
     reply = _reply_at(items, thought if thought is not None else answer)
     whole = Piece(Sampled(reply.ids, reply.pauses), message)
     control = kit.thinking
-    if thought is not None and _shows_whole_reply(items, thought, answer, control):
+    known = control.known
+    if thought is not None and known and _shows_whole_reply(items, thought, answer, control):
         before = items[thought - 1]
         if reply.opens_itself and isinstance(before, str):
             items[thought - 1] = before.rstrip().removesuffix(_opening(control))
@@ -156,10 +162,27 @@ def _splice(
         ids = trimmed(reply.thought or (), kit.tokens.is_space)
         items[thought] = Piece(Sampled(ids), message)
     if answer is not None:
-        items[answer] = whole if not reply.thinks else Piece(Sampled(reply.answer), message)
+        is_whole = reply.answer == reply.ids
+        items[answer] = whole if is_whole else Piece(Sampled(reply.answer), message)
         glue = items[answer - 1]
         if not reply.thinks and reply_space and isinstance(glue, str):
             items[answer - 1] = glue.removesuffix(reply_space)
+
+
+def _splice_call(items: list[Item], message: int, thought: int | None, call: int) -> None:
+    """Splice a reply in messages from the end of its role on: all of it, or the call alone where
+    the template leaves the thought out."""
+    reply, first = _reply_at(items, call), call if thought is None else thought
+    shown = reply.ids if thought is not None or not reply.thinks else reply.call
+    before, after = items[first - 1], items[call + 1]
+    assert isinstance(before, str) and isinstance(after, str)
+    header, role, _ = before.rpartition(START + ROLE)
+    items[first - 1 : call + 2] = [
+        header + role,
+        Piece(Sampled(shown, reply.pauses if shown == reply.ids else ()), message),
+        *[""] * (call - first),
+        after.removeprefix('"'),
+    ]
 
 
 def _drop_call(items: list[Item], answer: int) -> None:
@@ -219,7 +242,7 @@ def _to_pieces(items: Sequence[Item], kit: TextKit, messages: Sequence[Message])
 
 
 def plain_pieces(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[Piece]:
     """The prompt with replies from their text. Raises TemplateError.
 

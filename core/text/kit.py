@@ -10,13 +10,21 @@ from typing import Any
 
 from core.api.chat import AssistantMessage
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
+from core.api.params import Thinking
 from core.helper import MAX_OUTPUT_CHARACTERS, TEXT_ERRORS
 from core.helper.process import Helper, HelperFailedError
 from core.model_files import JsonObject
 from core.text.added_tokens import AddedToken, AddedTokens
+from core.text.channels import CHANNEL, MESSAGE, Channels
 from core.text.files import TextFiles
 from core.text.masking import Marks, TemplateMessage
-from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.reply_parts import (
+    SampledReply,
+    ThinkingTokens,
+    split_messages,
+    split_reply,
+    stored_ids,
+)
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 
@@ -44,7 +52,7 @@ class ChatTemplate:
     def render(
         self,
         messages: list[TemplateMessage],
-        thinking: bool | None,
+        thinking: Thinking,
         created: float,
         tools: list[Any] | None = None,
     ) -> str:
@@ -57,7 +65,12 @@ class ChatTemplate:
             "add_generation_prompt": True,
         }
         if thinking is not None:
-            variables["enable_thinking"] = thinking
+            variables["enable_thinking"] = thinking is not False
+            if not isinstance(thinking, bool):
+                variables["reasoning_effort"] = thinking
+            elif not thinking and "enable_thinking" not in self.source:
+                # As little as gpt-oss can, which always thinks.
+                variables["reasoning_effort"] = "low"
         if self._helper.pid != self._compiled_in:
             self._compile()
         return self._ask("template.render", {"variables": variables, "created": created})
@@ -147,6 +160,7 @@ class TextKit:
     tokenizer: Tokenizer
     tokens: TokenText
     thinking: ThinkingTokens
+    channels: Channels | None
     image_token_id: int | None
     frame: PictureFrame | None
     fingerprint: str
@@ -155,7 +169,7 @@ class TextKit:
     def render(
         self,
         messages: list[TemplateMessage],
-        thinking: bool | None,
+        thinking: Thinking,
         created: float,
         tools: list[Any] | None = None,
     ) -> str:
@@ -170,10 +184,17 @@ class TextKit:
     def marks_absent_from(self, texts: Iterable[str]) -> Marks:
         return Marks.absent_from((self.template.source, *self.added.by_spelling, *texts))
 
+    def header_of(self, channel: str) -> list[int]:
+        """The ids of a message's header after the role."""
+        return self.tokenizer.encode_published(f"{CHANNEL}{channel}{MESSAGE}")
+
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
         ids = stored_ids(message, self.fingerprint, self.vocab_size)
         if ids is None or message.ids is None:
             return None
+        if self.channels is not None:
+            reply = split_messages(ids, self.channels, self.tokens.text)
+            return replace(reply, pauses=message.ids.pauses)
         starts = message.ids.starts_in_reasoning
         reply = split_reply(ids, starts, self.thinking, self.tokens.is_space)
         return replace(reply, pauses=message.ids.pauses)
@@ -192,6 +213,7 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
         tokenizer=tokenizer,
         tokens=TokenText(tokenizer),
         thinking=ThinkingTokens.find(added, tokenizer.ids),
+        channels=Channels.find(added, files.template),
         image_token_id=image_id,
         frame=PictureFrame.find({**files.config, **named}, added),
         fingerprint=files.fingerprint,

@@ -28,7 +28,7 @@ from core.text.reply_parts import SampledReply
 # What Gemma 4's template writes around a sampled reply in place of a call.
 AROUND_REPLY = (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}")
 
-SlotKind = Literal["text", "thought", "answer", "tool"]
+SlotKind = Literal["text", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -103,12 +103,14 @@ def _private_codes() -> Iterable[int]:
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
-    calls stand in a reply's text. `results_in_calls`: it shows results next to the calls of the
-    message before them, so a sampled reply with calls is shown as one."""
+    calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
+    `results_in_calls`: it shows results next to the calls of the message before them, so a sampled
+    reply with calls is shown as one."""
 
     always_lists: bool = False
     takes_lists: bool = True
     calls_in_text: bool = False
+    calls_apart: bool = False
     results_in_calls: bool = False
 
 
@@ -147,17 +149,31 @@ def mask(
     masked = []
     for index, message in enumerate(messages):
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
-        if reply is None:
+        given = message.calls if isinstance(message, AssistantMessage) else ()
+        if reply is not None and reply.call and len(given) == 1 and not masks.find(given[0].name):
+            masked.append(_calling(index, given[0], reply, masks))
+            continue
+        if reply is None or (style.calls_apart and given):
             masked.append(template_message(index, message, style, masks.text))
             continue
         thought, answer = masks.reply(index, reply)
-        if style.results_in_calls and getattr(message, "calls", ()):
+        if style.results_in_calls and given:
             function = {"name": answer, "arguments": ""}
             calls = {"tool_calls": [{"type": "function", "id": "", "function": function}]}
             masked.append(_assistant(thought, "", style) | calls)
         else:
             masked.append(_assistant(thought, answer, style))
     return masked
+
+
+def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
+    """A reply in messages that calls a function, whose arguments are the place of its ids."""
+    thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
+    shown = _assistant(thought, "", ContentStyle())
+    arguments = masks.mark(Slot(index, "call", "", reply))
+    shown["tool_calls"] = [_call(call, index, masks.text)]
+    shown["tool_calls"][0]["function"]["arguments"] = arguments
+    return shown
 
 
 def template_message(
@@ -169,6 +185,8 @@ def template_message(
         if message.calls and style.calls_in_text:
             return _assistant(thought, answer + _python_calls(message.calls, index, write), style)
         shown = _assistant(thought, answer, style)
+        if message.calls and style.calls_apart and thought:
+            shown["content"] = ""  # refused beside a thought
         if message.calls:
             shown["tool_calls"] = [_call(call, index, write) for call in message.calls]
         return shown

@@ -17,9 +17,11 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
+from core.api.params import Thinking
 from core.api.prompt import Image, TextRun
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
+from core.text.channels import ANSWER, START, THOUGHT
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, Slot
@@ -46,6 +48,7 @@ def probe_traits(kit: TextKit) -> Traits:
     style = replace(
         style,
         calls_in_text=tools == "lfm2" and not writes_calls(kit, style),
+        calls_apart=tools == "harmony",
         results_in_calls=tools == "gemma4",
     )
     return Traits(
@@ -69,7 +72,7 @@ def _chat(*messages: Message) -> Conversation:
 
 
 def _items(
-    kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: bool | None = None
+    kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: Thinking = None
 ) -> list[Item] | None:
     try:
         return masked_items(kit, style, _chat(*messages), thinking)
@@ -165,7 +168,7 @@ def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
     yield _chat(system, first)
     yield _chat(first, reply, second)
     yield _chat(system, first, reply, second, reply, first)
-    if kit.thinking.known:
+    if kit.thinking.known or kit.channels is not None:
         yield _chat(first, _thinking_reply(kit), second)
     if traits.takes_images:
         pictured = _user(_PICTURE, _QUESTION)
@@ -173,6 +176,12 @@ def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
 
 
 def _thinking_reply(kit: TextKit) -> AssistantMessage:
+    if kit.channels is not None:
+        ids = [*kit.header_of(THOUGHT), *kit.tokenizer.ids(_THOUGHT), kit.channels.end]
+        ids += [*kit.tokenizer.encode_published(f"{START}assistant"), *kit.header_of(ANSWER)]
+        ids += kit.tokenizer.ids(_ANSWER)
+        packed = ReplyIds.pack(ids, kit.fingerprint, starts_in_reasoning=False)
+        return AssistantMessage(text=_ANSWER, reasoning=_THOUGHT, ids=packed)
     assert kit.thinking.close is not None
     thought, answer = kit.tokenizer.ids(_THOUGHT + "\n"), kit.tokenizer.ids("\n\n" + _ANSWER)
     ids = [*thought, kit.thinking.close, *answer]
@@ -181,7 +190,7 @@ def _thinking_reply(kit: TextKit) -> AssistantMessage:
 
 
 def _plain_ids(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int]:
     """The reference: everything rendered as text and encoded by the tokenizer as published."""
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
@@ -190,7 +199,7 @@ def _plain_ids(
 
 
 def _spliced_ids(
-    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int] | None:
     """With spliced replies, each picture as one placeholder id."""
     try:

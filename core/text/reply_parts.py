@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
+from core.api.tools import MARKS
 from core.text.added_tokens import AddedTokens
+from core.text.channels import MESSAGE, ROLE, Channels, MessageReader
 from core.text.token_text import TokenText
 
 # The spellings that open and close a thought, and the name of the channel in between. Gemma 4
@@ -56,6 +58,8 @@ class SampledReply:
     closed: bool
     opens_itself: bool
     pauses: tuple[int, ...] = ()
+    call: tuple[int, ...] = ()
+    """The message with which a reply in messages ends, if that calls a function."""
 
     @property
     def thinks(self) -> bool:
@@ -80,6 +84,35 @@ def split_reply(
     end = rest.index(thinking.close)
     answer = trimmed(rest[end + 1 :], is_space)
     return SampledReply(whole, rest[:end], answer, closed=True, opens_itself=opened > 0)
+
+
+def split_messages(
+    ids: Sequence[int], channels: Channels, decode: Callable[[Sequence[int]], str]
+) -> SampledReply:
+    """The same of a reply in channels, whose answer is the last one in it."""
+    reader, thought, answer = MessageReader(channels, decode), list[int](), list[int]()
+    thinks, before, start, role = False, None, 0, -1
+    for place, token_id in enumerate(ids):
+        if token_id == channels.start:
+            role = place + 1
+        elif token_id == channels.channel and role > start:
+            start = place if decode(ids[role:place]) == ROLE else len(ids)
+        found, kind = reader.push(token_id), reader.kind
+        if kind != before and kind == "answer":
+            answer.clear()
+        thinks, before = thinks or kind == "thought", kind
+        if kind == "thought":
+            thought += found
+        elif kind == "answer":
+            answer += found
+    return SampledReply(
+        tuple(ids),
+        tuple(thought) if thinks else None,
+        tuple(answer),
+        closed=bool(answer),
+        opens_itself=False,
+        call=tuple(ids[start:]) if reader.kind == "call" else (),
+    )
 
 
 def _opening_end(
@@ -123,7 +156,8 @@ class ReplyReader:
 
     The texts lack the whitespace around a thought and before the answer, unless it `keeps_blanks`;
     the ids keep it. Stops in `begun`, the ids of a continued reply, don't count. `marks` are ids
-    that show a text in the answer.
+    that show a text in the answer. With `channels` the reply is messages, whose headers are not
+    shown; a call of a function is part of the answer, between marks.
     """
 
     def __init__(
@@ -136,7 +170,10 @@ class ReplyReader:
         begun: Sequence[int] = (),
         keeps_blanks: bool = False,
         marks: Mapping[int, str] | None = None,
+        channels: Channels | None = None,
     ) -> None:
+        self._messages = MessageReader(channels, tokens.text) if channels is not None else None
+        self._shows_calls, self._in_call = marks is not None, False
         self._thinking = thinking
         self._stop_ids: frozenset[int] = frozenset()
         self._tokens = tokens
@@ -145,7 +182,7 @@ class ReplyReader:
             tokens, trims_start=opens_reasoning and not keeps_blanks, marks=marks
         )
         self._keeps_blanks = keeps_blanks
-        self.in_thought = opens_reasoning and thinking.known
+        self.in_thought = (opens_reasoning and thinking.known) or channels is not None
         self._blank_so_far = not self.in_thought
         self._ids: list[int] = []
         self._num_kept: int | None = None
@@ -181,9 +218,12 @@ class ReplyReader:
         if self.finished:
             return Delta()
         if token_id in self._stop_ids:
+            delta = self._end_call(len(self._ids))
             self.finished = True
-            return Delta()
+            return delta
         self._ids.append(token_id)
+        if self._messages is not None:
+            return self._in_messages(self._messages, token_id)
         if self.in_thought and token_id == self._thinking.close:
             delta = self._delta(self._reasoning.close(len(self._ids) - 1))
             self.in_thought = False
@@ -199,7 +239,35 @@ class ReplyReader:
     def close(self) -> Delta:
         if self._current.stopped:
             return Delta()
-        return self._delta(self._current.close(len(self._ids)))
+        last = ""
+        if self._messages is not None and (rest := self._messages.close()):
+            self.in_thought = False
+            last = "".join(self._answer.push(each, len(self._ids)) for each in rest)
+        return self._delta(last + self._current.close(len(self._ids)))
+
+    def _in_messages(self, messages: MessageReader, token_id: int) -> Delta:
+        index, before = len(self._ids) - 1, messages.kind
+        found = messages.push(token_id)
+        if messages.kind == before:
+            return self._delta("".join(self._current.push(each, index) for each in found))
+        if before is not None:  # a message has ended
+            in_call = self._in_call
+            delta = self._end_call(index) if in_call else self._delta(self._current.close(index))
+            self.in_thought = True
+            return delta
+        self.in_thought = messages.kind == "thought"
+        channel = self._current
+        shown = channel.say("\n\n", index) if any(channel.shown) else ""
+        self._in_call = self._shows_calls and messages.kind == "call"
+        if self._in_call:
+            shown += channel.say(f"{MARKS['harmony'][0]}{messages.function}{MESSAGE}", index)
+        return self._delta(shown + "".join(channel.push(each, index) for each in found))
+
+    def _end_call(self, index: int) -> Delta:
+        if not self._in_call:
+            return Delta()
+        self._in_call = False
+        return self._delta(self._answer.say(MARKS["harmony"][1], index))
 
     @property
     def _current(self) -> _Channel:
@@ -251,6 +319,10 @@ class _Channel:
         if mark is not None:
             return self._take(self._decoder.close() + mark, index)
         return self._take(self._decoder.push(token_id), index)
+
+    def say(self, text: str, index: int) -> str:
+        """Show what is no token's."""
+        return self._take(self._decoder.close() + text, index)
 
     def close(self, index: int) -> str:
         shown = self._take(self._decoder.close(), index)

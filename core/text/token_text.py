@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from llguidance import LLTokenizer, TokenizerWrapper
@@ -60,6 +60,11 @@ class TokenText:
         token = self._token(token_id) or ""
         byte = _BYTE.match(token)
         return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of ids that begin no character."""
+        decoder = self.detokenizer()
+        return "".join(map(decoder.push, ids)) + decoder.close()
 
     def decode(self, *lists: list[int]) -> list[str]:
         shown = [[token_id for token_id in ids if not self.hides(token_id)] for ids in lists]

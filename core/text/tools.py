@@ -40,6 +40,8 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
     history = _rendered(kit, style, Conversation(messages=(_USER, _CALL, result), tools=(_TOOL,)))
     if f"<function={_NAME}>" in history:
         return "xml"
+    if f"to=functions.{_NAME}" in history and kit.channels is not None:
+        return "harmony"
     if f"{MARKS['gemma4'][0]}call:{_NAME}" in history:
         return "gemma4"
     if MARKS["lfm2"][0] in kit.template.source or kit.added.id_of(MARKS["lfm2"][0]) is not None:

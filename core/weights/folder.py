@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -26,9 +27,19 @@ from core.api.errors import (
     shown,
 )
 from core.model_files import INDEX_BYTES, read_object
-from core.weights.container import Container, Facts, TensorStream, facts_of
+from core.weights.container import (
+    Container,
+    Facts,
+    StoredBlocks,
+    TensorHeader,
+    TensorStream,
+    changed,
+    facts_of,
+)
+from core.weights.mxfp4 import BLOCKS, find_stacks
 from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
-from core.weights.stream import look_up, stream_file
+from core.weights.stream import OpenFiles, look_up, stream_file
+from kernels.blocks.types import GGUFType
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -44,7 +55,15 @@ class ModelFolder(Container):
         self.path, self.config, self.files = path, config, files
         self._file_of = {name: file for file in files for name in file.tensors}
         self._entries = {name: file.tensors[name] for name, file in self._file_of.items()}
-        self.tensors = self._entries
+        self._stacks = {each.name: each for each in find_stacks(self._entries, config)}
+        self.has_blocks = bool(self._stacks)
+        parts = {name for stack in self._stacks.values() for name in stack.parts}
+        plain = {name: entry for name, entry in self._entries.items() if name not in parts}
+        # After all others, as they are read.
+        self.tensors = plain | {
+            name: TensorHeader("F32", each.shape) for name, each in self._stacks.items()
+        }
+        self._opened = self.facts()
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
@@ -65,7 +84,16 @@ class ModelFolder(Container):
     def num_bytes(self, names: Collection[str] | None = None) -> int:
         if names is None:
             return sum(file.num_bytes for file in self.files)
-        return sum(self._entries[name].end - self._entries[name].start for name in names)
+        stored = (self._stacks[each].parts if each in self._stacks else (each,) for each in names)
+        entries = (self._entries[name] for parts in stored for name in parts)
+        return sum(entry.end - entry.start for entry in entries)
+
+    def stored_name(self, name: str) -> str:
+        return name + BLOCKS if name in self._stacks else name
+
+    def blocks(self, name: str) -> StoredBlocks | None:
+        stack = self._stacks.get(name)
+        return None if stack is None else (GGUFType.MXFP4, stack.inputs, None)
 
     def read(
         self,
@@ -80,7 +108,19 @@ class ModelFolder(Container):
         combined = hashlib.sha256()
         for file in self.files:
             combined.update(stream_file(file, names, take, advance, digest=digest))
-        finish()
+        # With a digest all bytes have been counted.
+        count = (lambda num_bytes: advance(0)) if digest else advance
+        with closing(OpenFiles(count)) as files:
+
+            def read(name: str, start: int, view: memoryview) -> None:
+                files.read(self._file_of[name].path, self._entries[name].start + start, view)
+
+            for stack in self._stacks.values():
+                if stack.name in names:
+                    take(stack.stream(read))
+            finish()
+        if self._stacks and self.facts() != self._opened:
+            raise changed(self.path.name)
         return combined.hexdigest() if digest else ""
 
     def look_up(self, name: str) -> Tensor:

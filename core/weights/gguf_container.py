@@ -34,7 +34,7 @@ from core.weights.container import (
 )
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
-from core.weights.stream import PIECE_BYTES, fill
+from core.weights.stream import PIECE_BYTES, OpenFiles
 from core.weights.table import FileTable, HeldTable, Table
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import StoredRows
@@ -129,23 +129,9 @@ class GGUFContainer(Container):
         return paths.index(first.path), first.offset
 
 
-class _Files:
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance = advance
-        self._open: dict[Path, FileIO] = {}
-
-    def close(self) -> None:
-        for file in self._open.values():
-            file.close()
-
-    def read(self, tensor: GGUFTensor, start: int, data: Bytes) -> None:
-        try:
-            file = self._file(tensor.path)
-            file.seek(tensor.offset + start)
-            fill(file, data.data, tensor.path)
-        except OSError as error:
-            raise unreadable(tensor.path, error) from error
-        self._advance(data.size)
+class _Files(OpenFiles):
+    def read_part(self, tensor: GGUFTensor, start: int, data: Bytes) -> None:
+        self.read(tensor.path, tensor.offset + start, data.data)
 
     def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
         if not recipe.is_plain:
@@ -154,20 +140,15 @@ class _Files:
             return HeldTable(rows)
         part = recipe.parts[0]
         try:
-            return _BlockTable(self._file(part.path), part, dtype)
+            return _BlockTable(self.file(part.path), part, dtype)
         except OSError as error:
             raise unreadable(part.path, error) from error
-
-    def _file(self, path: Path) -> FileIO:
-        if path not in self._open:
-            self._open[path] = path.open("rb", buffering=0)
-        return self._open[path]
 
 
 class _RecipeStream:
     def __init__(self, recipe: Recipe, files: _Files) -> None:
         self._recipe, self._files = recipe, files
-        self._reader = RowReader(recipe, files.read)
+        self._reader = RowReader(recipe, files.read_part)
         self._row = 0
 
     def fill(self, target: Tensor) -> None:
@@ -196,7 +177,7 @@ class _RecipeStream:
             return torch.from_numpy(self._reader(first, self._row))
         row_bytes = self._recipe.width * stored.itemsize
         data = np.empty(count * row_bytes, np.uint8)
-        self._files.read(self._recipe.parts[0], first * row_bytes, data)
+        self._files.read_part(self._recipe.parts[0], first * row_bytes, data)
         return torch.from_numpy(data).view(stored).view(count, -1)
 
 

@@ -183,15 +183,24 @@ class Weights:
         *,
         input_norm: InputNorm | None = None,
         transposed: bool = False,
+        bias: bool = False,
+        order: Tensor | None = None,
     ) -> list[Matrix]:
         """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
         tensor `stack` [count, outputs, inputs] if the folder has it; `transposed` swaps its last
-        two axes."""
+        two axes. Of a stack, biases are the tensor `stack`_bias [count, outputs], and output i of
+        a matrix is row `order`[i]."""
         stored = self.stored(self._prefix + stack)
         if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
-            return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
+            return [
+                each.matrix(parts, num_inputs, bias=bias, input_norm=input_norm) for each in scopes
+            ]
         num_outputs = sum(outputs for _, outputs in parts)
+        biases: Sequence[Tensor | None] = [None] * count
+        if bias:
+            rows = self.tensor(f"{stack}_bias", (count, num_outputs))
+            biases = (rows if order is None else rows[:, order.to(rows.device)]).unbind()
         spec = TensorSpec(
             (count * num_outputs, num_inputs),
             self.dtype,
@@ -204,11 +213,14 @@ class Weights:
         self.joined.append([self._prefix + stack])
         found = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if isinstance(found, StoredBlocks):
-            parts_of = found.rows.split(num_outputs)
-            return [found.format.pack_rows([each], None, found.device) for each in parts_of]
+            each_part = found.rows.split(num_outputs)
+            if order is not None:
+                each_part = [each.in_order(order) for each in each_part]
+            both = zip(each_part, biases, strict=True)
+            return [found.format.pack_rows([each], one, found.device) for each, one in both]
         if self._formats is None:
             return [PlainMatrix(found[0][0][:num_outputs])] * count
-        return _unstacked(found, num_outputs, self._formats.of(self._exact))
+        return _unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix of a tensor that the file has in another shape."""
@@ -350,7 +362,11 @@ def _stacked(
 
 
 def _unstacked(
-    slices: list[QuantisedTensors], num_outputs: int, weight_format: StoredFormat
+    slices: list[QuantisedTensors],
+    num_outputs: int,
+    weight_format: StoredFormat,
+    biases: Sequence[Tensor | None],
+    order: Tensor | None,
 ) -> list[Matrix]:
     """The matrices of `num_outputs` rows one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []
@@ -359,7 +375,9 @@ def _unstacked(
         kept = slices.pop()
         freed = _num_bytes(kept)
         split = [each.split(num_outputs) for each in kept]
-        matrices += [weight_format.prepack(part, None) for part in zip(*split, strict=True)]
+        for part in zip(*split, strict=True):
+            ordered = part if order is None else _in_order([part], order)
+            matrices.append(weight_format.prepack(ordered, biases[len(matrices)]))
         del kept, split
         FREED.add(freed)
     return matrices

@@ -46,6 +46,34 @@ def fill(file: FileIO, view: memoryview, path: Path) -> None:
         filled += count
 
 
+class OpenFiles:
+    """Files that are open from the first read to `close`, which calls `advance` for bytes read."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._open: dict[Path, FileIO] = {}
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+
+    def read(self, path: Path, start: int, view: memoryview) -> None:
+        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
+        try:
+            file = self.file(path)
+            file.seek(start)
+            fill(file, view, path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        self._advance(len(view))
+
+    def file(self, path: Path) -> FileIO:
+        """May raise OSError."""
+        if path not in self._open:
+            self._open[path] = path.open("rb", buffering=0)
+        return self._open[path]
+
+
 def look_up(source: WeightsFile, name: str) -> Tensor:
     """Raises BrokenWeightsError, MissingFileError."""
     entry = source.tensors[name]

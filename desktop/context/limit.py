@@ -116,7 +116,7 @@ class LimitController(QObject):
         """Tokens that would hold the chat, and bytes of their KV cache."""
         fill, model = self.fill, self._engine.model
         tokens = longer_context(fill, model) if fill and model and fill.full else None
-        return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
+        return (tokens, model.context_bytes(tokens)) if tokens and model else None
 
     def load_longer(self) -> None:
         """Reload the model with a context that holds the shown chat, and retry the last message."""

@@ -139,7 +139,7 @@ class Verdict:
 
 
 def memory_of(way: Way, context: int) -> int:
-    return way.num_bytes + context * way.kv_bytes
+    return way.num_bytes + way.context_bytes(context)
 
 
 def judge(
@@ -187,7 +187,7 @@ def _tried(automatic: Sequence[Way], available: Memory) -> list[Way]:
 def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
     """The tokens of context for which memory is free; -1 if not even the weights fit."""
     left = available.free - available.kept - way.num_bytes + on_disk
-    return -1 if left < 0 else left // max(1, way.kv_bytes)
+    return -1 if left < 0 else way.context_within(left)
 
 
 def _fits(way: Way, context: int, available: Memory) -> Verdict:

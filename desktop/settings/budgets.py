@@ -192,7 +192,7 @@ def _device_cost(cache: CacheSettings, model: ModelInfo) -> str:
     trouble = too_small("cache.device_bytes", cache.device_bytes, model)
     if trouble:
         return trouble
-    tokens = _tokens(budget_in_force("cache.device_bytes", cache, model), model)
+    tokens = model.context_within(budget_in_force("cache.device_bytes", cache, model))
     return tr("Room for {} of context.").format(count_of(tokens, "token"))
 
 
@@ -240,4 +240,4 @@ def _no_checkpoints() -> str:
 
 
 def _tokens(size: int, model: ModelInfo) -> int:
-    return size // max(1, model.kv_bytes_per_token)
+    return size // max(1, model.bytes_per_token(model.context_length))

@@ -141,5 +141,5 @@ def _facts(model: ModelInfo) -> str:
         precision=precision_name(model.precision),
         length=format_count(model.context_length),
         own=format_count(model.model_context_length),
-        each=format_bytes(model.kv_bytes_per_token),
+        each=format_bytes(model.bytes_per_token(model.context_length)),
     )

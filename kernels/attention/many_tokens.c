@@ -14,7 +14,7 @@
 #include "native/tiles.h"
 #include "native/transpose.h"
 
-#define CHUNK 256          /* keys */
+#define CHUNK 256          /* keys; rows of a sliding window move by as many */
 #define MOST_NUMBERS 65536 /* of a part's rows: their sums and a chunk stay in a core's cache */
 #define MOST_ROWS 2048
 #define MOST_DIM 576

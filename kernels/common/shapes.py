@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,18 @@ class GroupNormShape:
     width: int
 
 
+class Clamp(NamedTuple):
+    """The `slope` and the `limit` of `clamped_swiglu`."""
+
+    slope: float
+    limit: float
+
+
 @dataclass(frozen=True, slots=True)
 class GateShape:
     width: int
     gelu: bool = False
+    clamp: Clamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +153,9 @@ class Routing:
 class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
-    `gated`: half of the first product gates the other, through gelu with `gelu`; `shared`: there is
-    also an expert that all tokens take, behind a gate; `factors`: each expert has a factor for its
-    weight.
+    `gated`: half of the first product gates the other, through gelu with `gelu`, clamped with
+    `clamp`; `shared`: there is also an expert that all tokens take, behind a gate; `factors`: each
+    expert has a factor for its weight; `bias`: products have biases.
     """
 
     width: int
@@ -157,6 +166,8 @@ class ExpertShape:
     gated: bool = True
     gelu: bool = False
     factors: bool = False
+    clamp: Clamp | None = None
+    bias: bool = False
 
 
 OpShape = (

@@ -50,8 +50,10 @@ class NotCapturableError(Exception):
 
 
 class Tracer(Protocol):
-    def store(self, new: Tensor, rows: Tensor) -> None:
+    def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
+
+        With a `base`, `rows` begin with that token, and with another one in a replay.
 
         Attention may only read rows stored to, from the first to the last of these.
         """
@@ -67,8 +69,9 @@ class Tracer(Protocol):
 class Trace(Protocol):
     """Reads and writes the tensors it was captured with; their weights must outlive it."""
 
-    def replay(self, token: int, check: Callable[[], None]) -> None:
+    def replay(self, token: int, check: Callable[[], None], base: int = 0) -> None:
         """Repeat the step for `token` (from 0) and its successors; `check` is called between parts.
+        `base` is the first token of rows stored with one.
 
         Raises MemoryError. After either the output tensors are undefined.
         """

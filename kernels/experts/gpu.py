@@ -210,16 +210,15 @@ class _Bank:
         first = self._held[0]
         assert first is not None
         self._kind, self._shape = first.kind, first.shape
-        tables = [self._table(which) for which in range(len(first.tensors))]
+        held = [each.tensors for each in self._held if each is not None]
+        tables = [_table(tensors) for tensors in zip(*held, strict=True)]
         self._tables = (tables + tables[-1:] * 2)[:3]
+        biases = [each.bias for each in self._held if each is not None and each.bias is not None]
+        self._biased = bool(biases)
+        self._biases = _table(biases) if biases else tables[0]
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def _table(self, which: int) -> Tensor:
-        tensors = [each.tensors[which] for each in self._held if each is not None]
-        places = [each.data_ptr() for each in tensors]
-        return torch.tensor(places, dtype=torch.int64, device=tensors[0].device)
 
     def times(self, inputs: Tensor, tiles: _Tiles, num_rows: int) -> Tensor:
         """Row r of the result is `inputs`[`tiles.source`[r]] through its tile's expert."""
@@ -230,14 +229,14 @@ class _Bank:
         rows = inputs.shape[1], inputs.stride(0)
         stages = 1 if inputs.dtype == torch.float32 else 3
         sizes: dict[str, Any] = {"ROWS": _ROWS, "OUTPUTS": _OUTPUTS}
-        sizes |= {"num_warps": 2, "num_stages": stages}
+        sizes |= {"BIASED": self._biased, "num_warps": 2, "num_stages": stages}
         if self._kind in KINDS:
             sizes |= constants(self._kind)
-            rows_of_groups[grid](inputs, *self._tables, *given, *rows, **sizes)
+            rows_of_groups[grid](inputs, *self._tables, self._biases, *given, *rows, **sizes)
         else:
             scaled = self._kind == "int8"
             sizes |= {"SCALED": scaled, "INPUTS": _INPUTS}
-            rows_of_numbers[grid](inputs, *self._tables[:2], *given, *rows, **sizes)
+            rows_of_numbers[grid](inputs, *self._tables[:2], self._biases, *given, *rows, **sizes)
         return result
 
 
@@ -247,18 +246,25 @@ class _Held(NamedTuple):
     kind: str
     tensors: tuple[Tensor, ...]
     shape: tuple[int, int]
+    bias: Tensor | None
+
+
+def _table(tensors: Sequence[Tensor]) -> Tensor:
+    places = [each.data_ptr() for each in tensors]
+    return torch.tensor(places, dtype=torch.int64, device=tensors[0].device)
 
 
 def _held(matrix: Matrix) -> _Held | None:
     """None for what no kernel reads."""
-    if isinstance(matrix, PlainMatrix) and matrix.bias is None:
-        weight = matrix.weight
+    if isinstance(matrix, PlainMatrix):
+        weight, bias = matrix.weight, matrix.bias
         shape = (weight.shape[0], weight.shape[1])
-        return _Held("floats", (weight,), shape) if weight.is_contiguous() else None
-    if isinstance(matrix, GpuMatrix) and matrix.bias is None and matrix.columns is None:
-        if isinstance(matrix.weight, Int8Weight):
-            return _Held("int8", (matrix.weight.values, matrix.weight.scale), matrix.weight.shape)
-        return _Held(matrix.weight.kind, matrix.weight.tensors, matrix.weight.shape)
+        return _Held("floats", (weight,), shape, bias) if weight.is_contiguous() else None
+    if isinstance(matrix, GpuMatrix) and matrix.columns is None:
+        held, bias = matrix.weight, matrix.bias
+        if isinstance(held, Int8Weight):
+            return _Held("int8", (held.values, held.scale), held.shape, bias)
+        return _Held(held.kind, held.tensors, held.shape, bias)
     return None
 
 
@@ -266,7 +272,11 @@ def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     """`LoopedExperts` if the kernels don't read such matrices."""
     for matrices in (up, down):
         held = [_held(each) for each in matrices]
-        kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}
+        kinds = {
+            (each.kind, each.shape, each.tensors[0].dtype, each.bias is None)
+            for each in held
+            if each
+        }
         if None in held or len(kinds) != 1:
             return LoopedExperts(up, down, activation)
     return GpuExperts(up, down, activation)

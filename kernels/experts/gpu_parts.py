@@ -27,7 +27,13 @@ def _put(
     there: tl.tensor,
     output: tl.tensor,
     num_outputs: int,
+    biases: tl.tensor,
+    chosen: tl.tensor,
+    BIASED: tl.constexpr,
 ) -> None:
+    if BIASED:
+        bias = tl.load(biases + chosen).to(tl.pointer_type(outputs.dtype.element_ty))
+        total += tl.load(bias + output, output < num_outputs, 0.0).to(tl.float32)[None, :]
     place = outputs + row.to(tl.int64)[:, None] * num_outputs + output[None, :]
     known = there[:, None] & (output < num_outputs)[None, :]
     tl.store(place, total.to(outputs.dtype.element_ty), known)
@@ -38,6 +44,7 @@ def rows_of_numbers(
     inputs: tl.tensor,
     weights: tl.tensor,
     scales: tl.tensor,
+    biases: tl.tensor,
     outputs: tl.tensor,
     expert: tl.tensor,
     first: tl.tensor,
@@ -48,6 +55,7 @@ def rows_of_numbers(
     given: int,
     stride: int,
     SCALED: tl.constexpr,
+    BIASED: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
@@ -70,7 +78,7 @@ def rows_of_numbers(
     if SCALED:
         scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
         total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
-    _put(outputs, total, row, there, output, num_outputs)
+    _put(outputs, total, row, there, output, num_outputs, biases, chosen, BIASED)
 
 
 @triton.jit
@@ -79,6 +87,7 @@ def rows_of_groups(
     weights: tl.tensor,
     scales: tl.tensor,
     factors: tl.tensor,
+    biases: tl.tensor,
     outputs: tl.tensor,
     expert: tl.tensor,
     first: tl.tensor,
@@ -88,6 +97,7 @@ def rows_of_groups(
     num_inputs: int,
     given: int,
     stride: int,
+    BIASED: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     KIND: tl.constexpr,
@@ -112,4 +122,4 @@ def rows_of_groups(
         inputs + whose[:, None] * stride, there[:, None], codes, scale, factor, output,
         num_outputs, num_inputs, given, False, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
-    _put(outputs, total, row, there, output, num_outputs)
+    _put(outputs, total, row, there, output, num_outputs, biases, chosen, BIASED)

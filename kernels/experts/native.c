@@ -113,11 +113,13 @@ static void rows_of_expert(const void *given, long part, void *result) {
     const struct by_expert *each = given;
     const struct expert_rows *all = each->all;
     const void *const *weights = all->weights, *const *scales = all->scales;
+    const void *const *biases = all->biases;
     long row = each->starts[part], size = all->is_bfloat ? 2 : 4;
     int32_t id = ((const int32_t *)all->ids)[row];
     struct linear one = {.from = (const char *)all->from + row * all->given * size,
                          .weight = weights[id],
                          .scales = scales ? scales[id] : 0,
+                         .bias = biases ? biases[id] : 0,
                          .to = (char *)all->to + row * all->outputs * size,
                          .rows = each->starts[part + 1] - row,
                          .outputs = all->outputs,

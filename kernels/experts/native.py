@@ -48,7 +48,7 @@ class NativeExperts(ExpertBank):
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         share, num_rows = ids.shape[1], ids.numel()
-        if self._up.mapped and self._library.token is not None:
+        if self._up.mapped and self._library.stored is not None:
             raise NotCapturableError("experts that are read when they are needed")
         if self._up.mapped:
             chosen = ids.unique().tolist()
@@ -60,7 +60,7 @@ class NativeExperts(ExpertBank):
         if is_step and few and fits:
             inner = self._activation(self._up.of_steps(hidden, ids, share))
             return None, self._down.of_steps(inner, ids, 1)
-        if self._library.token is not None:
+        if self._library.stored is not None:
             raise NotCapturableError("many rows through experts")
         if not (fits and self._up.compiled and self._down.compiled):
             return self._one_by_one(hidden, ids, is_step)
@@ -81,6 +81,9 @@ class _Bank:
         self._weights = _table([each.weight for each in matrices])
         scales = [each.scales for each in matrices if each.scales is not None]
         self._scales = _table(scales) if scales else None
+        biases = [each.bias for each in matrices if each.bias is not None]
+        self._biases = _table(biases) if biases else None
+        self._dtype = first.bias.dtype if first.bias is not None else None
         self._of_steps = getattr(library, _KERNELS[first.kernel])
         self._of_many = getattr(library, f"{_KERNELS[first.kernel]}_many")
 
@@ -89,6 +92,8 @@ class _Bank:
         self._library.wait_idle()
 
     def takes(self, dtype: torch.dtype) -> bool:
+        if self._dtype not in (None, dtype):
+            return False
         return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
 
     def prefetch(self, ids: Sequence[int]) -> None:
@@ -110,7 +115,7 @@ class _Bank:
         inputs, ids = inputs.contiguous(), ids.contiguous()
         result = inputs.new_empty(ids.numel(), self._outputs)
         kernel(
-            *map(address, (inputs, self._weights, self._scales, ids, result)),
+            *map(address, (inputs, self._weights, self._scales, self._biases, ids, result)),
             ids.numel(), share, self._outputs, self.num_inputs, inputs.shape[1],
             inputs.dtype == torch.bfloat16, get_num_threads(), self._widened, self._format,
             address(self._places),
@@ -124,11 +129,12 @@ def _table(tensors: Sequence[Tensor]) -> Tensor:
 
 def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
     """None unless all matrices are the library's, of one kind and size."""
-    native = [each for each in matrices if isinstance(each, NativeMatrix) and each.bias is None]
+    native = [each for each in matrices if isinstance(each, NativeMatrix)]
     kinds = {
-        (each.kernel, each.shape, each.widened, each.compiled, each.format, address(each.places))
+        (each.kernel, each.shape, each.widened, each.compiled, each.format, address(each.places),
+         each.bias is not None and each.bias.dtype)
         for each in native
-    }
+    }  # fmt: skip
     whole = 0 < len(native) == len(matrices) <= _MOST_EXPERTS and len(kinds) == 1
     return native if whole and native[0].shape[1] <= _WIDEST else None
 

@@ -47,14 +47,17 @@ POOL_TAKES(struct routed);
 
 static void put_routed(const void *given, long part, const void *result) {
     const struct routed *all = given;
-    const struct linear *each = &all->each;
-    put_results_of(each, all->first + part / all->parts_of_row, part % all->parts_of_row, result);
+    struct linear each = all->each;
+    long row = part / all->parts_of_row;
+    if (all->biases) each.bias = all->biases[all->ids[row]];
+    put_results_of(&each, all->first + row, part % all->parts_of_row, result);
 }
 
 void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes, long at_once) {
     struct routed some = {.each = inputs_of_experts(all),
                           .weights = all->weights,
                           .scales = all->scales,
+                          .biases = all->biases,
                           .share = all->share};
     some.each.to = all->to;
     some.each.to_stride = all->outputs;

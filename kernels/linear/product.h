@@ -90,7 +90,7 @@ void run_product(pool_compute some, struct linear *all, long row_bytes, long at_
 /* Some rows of an expert_rows, from `first` on: `each` is what their products have in common. */
 struct routed {
     struct linear each;
-    const void *const *weights, *const *scales;
+    const void *const *weights, *const *scales, *const *biases;
     long first, share, parts_of_row;
     uint16_t ids[MOST_ROUTED]; /* a copy: a late thread may read it after the caller's is gone */
 };

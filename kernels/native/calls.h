@@ -61,10 +61,11 @@ int waymark_quantise_int8(struct quantise *);
 int waymark_quantise_int4(struct quantise *);
 
 /* Rows through the matrices of experts: row r of `to` [rows, outputs] is row r / share of `from`
- * [rows / share, given] through that of expert `ids`[r], int32. `weights` and `scales` say for each
- * expert where lies what struct linear calls `weight` and `scales`; all are of one size. */
+ * [rows / share, given] through that of expert `ids`[r], int32. `weights`, `scales` and `biases`
+ * say for each expert where lies what struct linear calls `weight`, `scales` and `bias`; all are of
+ * one size, and there may be no `biases`. */
 struct expert_rows {
-    const void *from, *weights, *scales, *ids;
+    const void *from, *weights, *scales, *biases, *ids;
     void *to;
     long rows, share, outputs, inputs, given;
     int is_bfloat, threads;
@@ -306,7 +307,7 @@ struct gated_product {
     const void *gate, *up;
     void *to;
     long rows, width, stride, up_stride;
-    float multiplier;
+    float multiplier, limit;
     int is_bfloat, threads;
 };
 /* f is silu, */
@@ -315,6 +316,8 @@ int waymark_swiglu(struct gated_product *);
 int waymark_geglu(struct gated_product *);
 /* or relu. */
 int waymark_reglu(struct gated_product *);
+/* gate * sigmoid(multiplier * gate) * (up + 1), the gate at most `limit` and up within it. */
+int waymark_clamped_swiglu(struct gated_product *);
 
 /* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous; a head has
  * `width` gates, or one. */

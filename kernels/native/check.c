@@ -58,9 +58,10 @@ static int quantising(int bfloat) {
 
 static int experts(int bfloat) {
     void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
+    void *biases[] = {room(), room()};
     ((int *)ids)[2] = 1;
-    struct expert_rows all = {room(),  weights, scales,   ids,    room(), 3, 3,
-                              OUTPUTS, SIZE,    SIZE - 1, bfloat, 2,      0};
+    struct expert_rows all = {room(), weights, scales, biases,   ids,    room(), 3,
+                              3,      OUTPUTS, SIZE,   SIZE - 1, bfloat, 2,      0};
     int done = waymark_experts_int4(&all);
     all.share = 1;
     done = done && waymark_experts_int4_many(&all);
@@ -85,8 +86,8 @@ static int rows(int bfloat) {
                                    SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, bfloat, 2};
     struct rotate rotate = {room(), room(), room(),   room(), ROWS, 2, SIZE / 2,
                             17,     SIZE,   SIZE / 2, bfloat, 0,    2};
-    struct gated_product product = {room(), room(), room(), ROWS,   SIZE - 1,
-                                    SIZE,   SIZE,   1,      bfloat, 2};
+    struct gated_product product = {room(), room(), room(), ROWS,   SIZE - 1, SIZE,
+                                    SIZE,   1,      7,      bfloat, 2};
     struct open_gate gate = {room(),       room(), room(),   ROWS,   2, SIZE / 2 - 1,
                              SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
     struct add sum = {room(), room(), room(), ROWS, SIZE - 1, SIZE, SIZE, 1, 1, bfloat, 2};
@@ -96,7 +97,7 @@ static int rows(int bfloat) {
     rotate.wide_angles = 1;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
-           waymark_open_gate(&gate) && waymark_add(&sum);
+           waymark_clamped_swiglu(&product) && waymark_open_gate(&gate) && waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {

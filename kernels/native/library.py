@@ -63,14 +63,14 @@ def _struct(name: str, body: str) -> type[ctypes.Structure]:
 class Library:
     """Calls the kernels of calls.h by name, with the members of their structs in order.
 
-    `digest` identifies the compiled code. During capture `noted` collects the calls and `token`
-    holds the token's number.
+    `digest` identifies the compiled code. During capture `noted` collects the calls, and `stored`
+    has the addresses of rows that are stored to, each with the row where the token is.
     """
 
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
-        self.token: ctypes.c_int64 | None = None
+        self.stored: dict[int, ctypes.c_int64] | None = None
         # A matrix may be freed, which waits, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))

@@ -14,7 +14,7 @@ from torch import Tensor, get_num_threads
 
 from kernels.common.memory import lies_in
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
-from kernels.native.library import Call, Library, address, calls, has_dense_tokens
+from kernels.native.library import Call, Library, address, has_dense_tokens
 
 
 class _Call(ctypes.Structure):
@@ -29,23 +29,28 @@ def _address_of(call: Call) -> _Call:
 class CallTrace:
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
-        self._token = ctypes.c_int64(token)
+        self._token = token
+        # The row where the token is stored: in all rows, and in those with a base.
+        self._row, self._based_row = ctypes.c_int64(token), ctypes.c_int64(token)
         self._calls: list[Call] = []
         self._ends: list[int] = []
         # Whatever was there meanwhile: calls know addresses only.
         self._tensors: list[Any] = []
-        self._stored: set[int | None] = set()
         self._array: Any = None
 
-    def store(self, new: Tensor, rows: Tensor) -> None:
+    def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
         alike = new.dtype == rows.dtype and new.shape[1:] == rows.shape[1:]
         if not (has_dense_tokens(new) and rows.is_contiguous() and alike):
             raise NotCapturableError("a row of another kind, or not in one piece")
-        place = ctypes.addressof(self._token)
+        row = self._row
+        if base is not None:
+            row, self._based_row.value = self._based_row, self._token - base
+        place = ctypes.addressof(row)
         size, stride = new[0].nbytes, new.stride(0) * new.element_size()
         self._library.store(address(new), address(rows), place, new.shape[0], size, stride)
         self._tensors += (new, rows)
-        self._stored.add(address(rows))
+        assert self._library.stored is not None
+        self._library.stored[rows.data_ptr()] = row
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
         whole = numbers.is_contiguous() and to.is_contiguous()
@@ -58,8 +63,8 @@ class CallTrace:
     def part(self) -> None:
         self._ends.append(len(self._calls))
 
-    def replay(self, token: int, check: Callable[[], None]) -> None:
-        self._token.value, first = token, 0
+    def replay(self, token: int, check: Callable[[], None], base: int = 0) -> None:
+        self._row.value, self._based_row.value, first = token, token - base, 0
         for end in self._ends:
             check()
             if self._library.replay(self._array, first, end) != end:
@@ -68,24 +73,15 @@ class CallTrace:
 
     def note(self, step: Callable[[Tracer], Tensor]) -> Tensor:
         library = self._library
-        library.noted, library.token = self._calls, self._token
+        library.noted, library.stored = self._calls, {}
         try:
             with _NothingElse(self._tensors):
                 found = step(self)
         finally:
-            library.noted = library.token = None
-        self._check_rows()
+            library.noted = library.stored = None
         self.part()
         self._array = (_Call * len(self._calls))(*map(_address_of, self._calls))
         return found
-
-    def _check_rows(self) -> None:
-        """Otherwise attention would miss a later token's rows."""
-        for _, arguments in self._calls:
-            if isinstance(arguments, calls()["attend"]):
-                rows: Any = arguments
-                if not {rows.keys, rows.values} <= self._stored:
-                    raise NotCapturableError("attention to rows that don't grow")
 
 
 def capture_step(

@@ -37,6 +37,26 @@ GATED_PRODUCT(swiglu, silu)
 GATED_PRODUCT(geglu, gelu)
 GATED_PRODUCT(reglu, relu)
 
+INLINE void clamped_row(const struct gated_product *all, long row, int is_bfloat) {
+    long from = row * all->stride, other = row * all->up_stride, to = row * all->width;
+    float limit = all->limit;
+    for (long place = 0; place < all->width; place++) {
+        float gate = read_number(all->gate, from + place, is_bfloat);
+        float up = read_number(all->up, other + place, is_bfloat);
+        gate = gate > limit ? limit : gate;
+        up = up > limit ? limit : up < -limit ? -limit : up;
+        float opened = gate * sigmoid(all->multiplier * gate);
+        write_number(all->to, to + place, opened * (up + 1), is_bfloat);
+    }
+}
+
+ROW_OF_EITHER_TYPE(one_clamped, gated_product, clamped_row)
+
+int waymark_clamped_swiglu(struct gated_product *all) {
+    pool_each(one_clamped, all, all->rows, all->width, all->threads);
+    return 1;
+}
+
 INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     long token = row / all->heads, head = row % all->heads, to = row * all->width;
     long from = token * all->token_stride + head * all->head_stride;

@@ -17,6 +17,13 @@ def geglu(gate: Tensor, up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh").mul_(up)
 
 
+def clamped_swiglu(gate: Tensor, up: Tensor, slope: float, limit: float) -> Tensor:
+    """gate * sigmoid(slope * gate) * (up + 1), gates at most `limit` and `up` within it
+    (arXiv:2508.10925), [n, width]."""
+    opened, factor = gate.float().clamp(max=limit), up.float().clamp(-limit, limit) + 1
+    return (opened * torch.sigmoid(opened * slope)).mul_(factor).to(gate.dtype)
+
+
 def squared_relu(inputs: Tensor) -> Tensor:
     """relu(inputs)^2 (So et al. 2021, arXiv:2109.08668), [n, width]."""
     return F.relu(inputs).square_()

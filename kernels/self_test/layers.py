@@ -193,14 +193,19 @@ def _experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     weights = [
         (numbers.rough(taken, shape.width), numbers.rough(shape.width, inner)) for _ in range(count)
     ]
+    biases = [(numbers.rough(taken), numbers.rough(shape.width)) for _ in range(count)]
     # Something simple of the right width.
     activation = gated(torch.add) if shape.gated else lambda rows: rows + rows
     rows = numbers.rough(ROWS, shape.width)
     ids = torch.arange(ROWS * count, dtype=torch.int32, device=rows.device) % count
     both, in_turn = ids.view(ROWS, count), ids[:ROWS, None]
 
+    def matrix(expert: int, side: int, dtype: torch.dtype) -> PlainMatrix:
+        bias = biases[expert][side].to(dtype) if shape.bias else None
+        return PlainMatrix(weights[expert][side].to(dtype), bias)
+
     def call(ops: Ops, dtype: torch.dtype, chosen: Tensor) -> list[Tensor]:
-        up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
+        up, down = ([matrix(expert, side, dtype) for expert in range(count)] for side in (0, 1))
         bank = ops.experts(up, down, activation)
         is_step = len(chosen) == 1
         places, found = bank(rows[: len(chosen)].to(dtype), chosen, is_step)

@@ -114,17 +114,21 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
     def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
         gate, up = both.to(dtype).chunk(2, dim=1)
+        if shape.clamp is not None:
+            slope, limit = shape.clamp
+            # Most are within the limit, some on either side of it.
+            return [ops.clamped_swiglu(gate, up, slope, min(limit, 1.0))]
         return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up, multiplier)]
 
     # A cube in the exponent: off by as many ULP as that is large.
     ulps = 64 if shape.gelu else 16
-    name = "geglu" if shape.gelu else "swiglu"
+    name = "geglu" if shape.gelu else "swiglu" if shape.clamp is None else "clamped_swiglu"
     # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
     # gate is rounded anyway.
     magnitude = 0.0 if shape.gelu and numbers.dtype == torch.float32 else None
     ulps += _rounded_gate(numbers)
     yield Case(name, numbers.dtype, call, ulps, magnitude)
-    if not shape.gelu:
+    if name == "swiglu":
         yield Case(name, numbers.dtype, partial(call, multiplier=0.5), ulps)
 
 

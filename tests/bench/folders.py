@@ -139,9 +139,13 @@ def published(
     family = family_of(config)
     parsed = family.parse(config)
 
+    # gpt-oss has inputs before outputs.
+    of_oss = config["model_type"] == "gpt_oss"
+    axes = (0, config["hidden_size"], 2 * config["intermediate_size"]) if of_oss else ()
+
     def build(weights: Weights) -> None:
         weights.stored = lambda name: (
-            () if (fused and name.endswith(_FUSED)) or (mtp and name == MTP_MARK) else None
+            axes if (fused and name.endswith(_FUSED)) or (mtp and name == MTP_MARK) else None
         )
         family.build(parsed, weights, torch.device("cpu"))
 

@@ -111,6 +111,11 @@ RELEASES = {
         CONFIGS["Falcon-H1-0.5B-Instruct"], 1,
         _TINY_ATTENTION | _TINY_MAMBA | {"hidden_size": 32, "head_dim": 16},
     ),
+    # Its experts in bfloat16, as other programs convert them; each quantises for itself.
+    "gpt-oss-20b": Release(
+        CONFIGS["gpt-oss-20B"] | {"layer_types": None, "quantization_config": None}, 2,
+        _TINY_ATTENTION | _TINY_EXPERTS | {"head_dim": 32, "num_local_experts": 8}, fused=True,
+    ),
 }  # fmt: skip
 
 

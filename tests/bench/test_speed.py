@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
-from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_size
 from core.loading.registry import FAMILIES
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
@@ -186,7 +186,7 @@ def test_a_released_shape_is_the_released_models(
     assert round(sum(spec.num_elements for spec in plan.values()) / 1e9, 2) == billions
     specs = built[0].layer_specs
     assert checkpoint_bytes(specs) / 2**20 == pytest.approx(recurrent_mib + conv_mib, abs=0.01)
-    assert kv_bytes_per_token(specs) == kv_kib * 1024
+    assert kv_size(specs).kv_bytes_per_token == kv_kib * 1024
     assert ("lm_head.weight" in plan) != shape.tied
     assert shape.delta_columns == (6144 if name == "0.8B" else 8192)
 

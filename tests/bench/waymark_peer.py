@@ -49,8 +49,7 @@ class Opened:
 
     def bytes_behind(self, context: int) -> int:
         """Bytes of keys, values and states behind so many tokens."""
-        info = self.loaded.info
-        return info.checkpoint_bytes + context * info.kv_bytes_per_token
+        return self.loaded.info.checkpoint_bytes + self.kv_buffer.bytes_of(context)
 
 
 class Waymark:

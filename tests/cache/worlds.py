@@ -28,6 +28,7 @@ from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
 from core.storage.store import DiskStore
+from kernels.common.memory import octets
 from tests.api.prompts import END
 from tests.cache.disk.worlds import check_integrity
 from tests.storage.disks import PLENTY, RoomyFiles
@@ -38,6 +39,9 @@ HYBRID: tuple[LayerSpec, ...] = (
     FullAttentionSpec(1, 2, torch.float32),
 )
 PURE: tuple[LayerSpec, ...] = (FullAttentionSpec(1, 2, torch.float32),)
+# Where windows slide: a pure transformer, and a hybrid whose every attention has a window.
+SLIDING: tuple[LayerSpec, ...] = (*PURE, FullAttentionSpec(1, 2, torch.float32, window=7))
+SLIDING_HYBRID: tuple[LayerSpec, ...] = (HYBRID[0], SLIDING[1])
 ROOT = b"\1" * 32
 
 
@@ -104,7 +108,7 @@ class World:
             self._context_length,
             ROOT,
             Budgets(disk=PLENTY),
-            DiskTier(self.store, self.specs),
+            DiskTier(self.store),
             copier=Late(),
         )
         if self._growth is not None:
@@ -149,13 +153,17 @@ class World:
         if isinstance(run.content, Image):
             self.picture(run.content)
         node = self.cache.add(parent, run)
-        rows = self.rows(node.key, run.num_tokens)
-        for layer, spec in enumerate(self.specs):
-            if isinstance(spec, FullAttentionSpec):
-                self.cache.kv_buffer.write(layer, run.start.token.value, rows, -rows)
+        self.write(self.cache.kv_buffer, run.start.token.value, node)
         if planned:
             self.cache.keep(node, self.state(node.key), numbers(node.key, 3))
         return node
+
+    def write(self, kv_buffer: KVBuffer, start: int, node: Node) -> None:
+        """A run's rows, into each layer, which gives all that it has then."""
+        rows = self.rows(node.key, node.num_tokens)
+        for layer in (*kv_buffer.specs, *kv_buffer.windowed):
+            given = kv_buffer.write(layer, start, rows, -rows)
+            assert torch.equal(given[0][-node.num_tokens :], rows)
 
     def picture(self, image: Image) -> None:
         """Look an embedding up, or leave it."""
@@ -183,8 +191,7 @@ class World:
         for run in prompt.runs[restored.num_runs :]:
             node = branch.add(node, run)
             assert not branch.keep(node, self.state(node.key), numbers(node.key, 3))
-            rows = self.rows(node.key, run.num_tokens)
-            branch.kv_buffer.write(len(self.specs) - 1, run.start.token.value, rows, -rows)
+            self.write(branch.kv_buffer, run.start.token.value, node)
 
     def check(self, prompt: Prompt, restored: Restored, kv_buffer: KVBuffer) -> None:
         """KV buffer, state and hidden row are exactly those of the runs said to be restored."""
@@ -198,22 +205,31 @@ class World:
         if restored.num_runs == len(prompt.runs):
             assert restored.last_hidden is not None
             assert torch.equal(restored.last_hidden, numbers(key, 3))
-        layer = len(self.specs) - 1
         end = restored.cut.token.value
-        all_rows = kv_buffer.copy_out(0, end).layers[layer]
         expected = torch.cat(
             [
                 self.rows(restored.keys[index], prompt.runs[index].num_tokens)
                 for index in range(restored.num_runs)
             ]
         )
-        assert torch.equal(all_rows[0], expected) and torch.equal(all_rows[1], -expected)
+        whole, first = kv_buffer.copy_out(0, end), max(0, end - kv_buffer.tail)
+        windows = kv_buffer.copy_out(first, end, window=True)
+        for rows, start in ((whole, 0), (windows, first)):
+            for keys, values in rows.layers.values():
+                assert torch.equal(keys, expected[start:]) and torch.equal(
+                    values, -expected[start:]
+                )
+        assert kv_buffer.holds_window(end)
 
     def scribble(self, start: int) -> None:
         """What decode leaves behind the prompt must never be found again."""
-        count = min(5, self._context_length - start)
-        junk = torch.full((count, 1, 2), float("nan"))
-        self.cache.kv_buffer.write(len(self.specs) - 1, start, junk, junk)
+        kv_buffer, end = self.cache.kv_buffer, min(start + 15, self._context_length)
+        for token in range(start, end, 3):
+            count = min(3, end - token)
+            junk = torch.full((count, 1, 2), float("nan"))
+            kv_buffer.advance(token, token + count)
+            for layer in (*kv_buffer.specs, *kv_buffer.windowed):
+                kv_buffer.write(layer, token, junk, junk)
 
     def rows(self, key: bytes, count: int) -> Tensor:
         return numbers(key, 2 * count).reshape(count, 1, 2)
@@ -221,7 +237,8 @@ class World:
     def state(self, key: bytes) -> RecurrentState:
         if not self.cache.recurrent:
             return RecurrentState({})
-        return RecurrentState({0: (numbers(key, 4),)})
+        layers = [n for n, spec in enumerate(self.specs) if isinstance(spec, RecurrentSpec)]
+        return RecurrentState({layer: (numbers(key, 4),) for layer in layers})
 
 
 def traces(cache: ContextCache) -> object:
@@ -232,6 +249,8 @@ def traces(cache: ContextCache) -> object:
             node.in_kv_buffer,
             id(node.rows),
             id(node.checkpoint),
+            id(node.tail),
+            node.tail_uses,
             node.role,
             frozenset(node.owners),
         )
@@ -239,8 +258,10 @@ def traces(cache: ContextCache) -> object:
     }
     live = [node.key for node in cache._live.nodes]
     end = cache._live.nodes[-1].end.token.value if live else 0
-    pairs = cache.kv_buffer.copy_out(0, end).layers.values()
-    kv_buffer = [part.view(torch.uint8).numpy().tobytes() for pair in pairs for part in pair]
+    whole = cache.kv_buffer.holds_window(end)
+    windows = cache.kv_buffer.window(end - cache.kv_buffer.tail if whole else end, end)
+    layers = {**cache.kv_buffer.view(0, end).layers, **windows.layers}
+    kv_buffer = [bytes(octets(part)) for pair in layers.values() for part in pair]
     used = {held: cache.ledger.used(held) for held in Held}
     pictures = list(cache.embeddings.held())
     wanted = list(cache.disk._wanted)

@@ -35,18 +35,18 @@ def go_on() -> None:
 class Place:
     """Somewhere behind a context of random rows and states, in a KV buffer of its own."""
 
-    def __init__(self, loaded: LoadedModel, tokens: int, seed: int = 0) -> None:
+    def __init__(self, loaded: LoadedModel, tokens: int, seed: int = 0, limit: int = LIMIT) -> None:
         self.model = loaded.model
         self.start = Cut(TokenIndex(tokens), PositionIndex(tokens + 3))
-        self.kv_buffer = KVBuffer(self.model.layer_specs, self.model.device, LIMIT)
+        self.kv_buffer = KVBuffer(self.model.layer_specs, self.model.device, limit)
         self.kv_buffer.reserve(tokens)
         self.fill(seed)
 
     def fill(self, seed: int) -> None:
         draw = torch.Generator().manual_seed(seed)
-        for keys, values in self.kv_buffer.view(0, self.start.token.value).layers.values():
-            keys.copy_(torch.randn(keys.shape, generator=draw))
-            values.copy_(torch.randn(values.shape, generator=draw))
+        for layer in (*self.kv_buffer.specs, *self.kv_buffer.windowed):
+            for rows in self.kv_buffer.rows_of(layer, 0, self.start.token.value):
+                rows.copy_(torch.randn(rows.shape, generator=draw))
         self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device).copy()
         for state in self.state.layers.values():
             for tensor in state:

@@ -29,6 +29,7 @@ from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     TinyFalconH1,
+    TinyGptOss,
     TinyGranite,
     TinyGraniteSwa,
     TinyJamba,
@@ -37,6 +38,7 @@ from tests.oracle.tiny_text import (
     TinyMinistral3,
     TinyNemotron,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite,
     write_granite_swa,
     write_jamba,
@@ -50,6 +52,7 @@ HYBRID = Tiny(layers="LFLF", seed=5)
 NEXT = Tiny(layers="FL", seed=13, text_only=True, tied=False)
 SWA_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}
 LINEAR_ROPE = {"rope_type": "linear", "factor": 4.0}
+GPT_OSS = TinyGptOss("SFS", others={"swiglu_limit": 7.0}, seed=13)
 WEIGHTS = "model.safetensors"
 
 
@@ -89,6 +92,8 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
         path, TinyLlama(attention_bias=True, mlp_bias=True, tied=True, rope=LINEAR_ROPE, seed=4)
     ),
     "mistral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, seed=21)),
+    # Its pattern, and the numbers of its gates, are in no key: as in the releases.
+    "gpt-oss": lambda path: write_gpt_oss(path, GPT_OSS),
     # Its pattern and its scale of scores are in no key: as in the releases.
     "gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, scalar=16, seed=11)

@@ -41,6 +41,7 @@ TEXT = {
     "falcon_h1": ("falcon_h1", "FalconH1Model"),
     "jamba": ("jamba", "JambaModel"),
     "granitemoehybrid": ("granite", "GraniteHybridModel"),
+    "gpt_oss": ("gpt_oss", "GptOssModel"),
     "granite_swa": ("granite", "GraniteSWAModel"),
     "granitemoe_swa": ("granite", "GraniteMoeSWAModel"),
     "nemotron_h": ("nemotron", "NemotronHModel"),

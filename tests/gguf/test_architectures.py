@@ -59,6 +59,13 @@ def same(found: Tensor, expected: Tensor, name: str) -> bool:
     return torch.equal(found, expected[: len(found)] if "embed_tokens" in name else expected)
 
 
+def as_in_file(tensor: Tensor, name: str) -> Tensor:
+    """A stack of gpt-oss, whose folders have inputs first, and gates between the other rows."""
+    if tensor.ndim == 3:
+        tensor = tensor.transpose(1, 2)
+    return torch.cat([tensor[:, ::2], tensor[:, 1::2]], dim=1) if "gate_up" in name else tensor
+
+
 def test_every_architecture_has_a_model() -> None:
     named = {name if name in ARCHITECTURES else name.partition("-")[0] for name in FAMILIES}
     assert named == ARCHITECTURES.keys()
@@ -73,6 +80,8 @@ def test_G1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -
     assert (name in HEADED) == any(each.startswith("mtp.") for each in found)
     for each in found.keys() & expected.keys():
         ours, theirs = file.look_up(found[each]), folder.look_up(expected[each])
+        if name == "gpt-oss" and ".experts." in each:
+            theirs = as_in_file(theirs, each)
         assert ours.shape == theirs.shape or "embed_tokens" in each
         assert same(ours.float(), theirs.float(), each), each
 

@@ -19,8 +19,10 @@ import kernels.linear.gpu as linear
 from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     ExpertShape,
+    GateShape,
     Mamba1Shape,
     Mamba2Shape,
     NormShape,
@@ -56,6 +58,8 @@ SHAPES: tuple[OpShape, ...] = (
         ExpertShape(HIDDEN, 512, 8, routing, shared=True)
         for routing in (Routing(2), Routing(2, normalise=False), Routing(2, sigmoid=True))
     ),
+    ExpertShape(2880, 512, 8, Routing(4), shared=False, bias=True),
+    GateShape(2880, clamp=Clamp(1.702, 7.0)),
 )
 
 

@@ -52,8 +52,8 @@ class Plain:
     def __init__(self, token: int) -> None:
         self._token = token
 
-    def store(self, row: Tensor, rows: Tensor) -> None:
-        rows[self._token : self._token + 1] = row
+    def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
+        rows[self._token : self._token + 1] = new
 
     def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
         to.copy_(numbers)

@@ -12,6 +12,7 @@ from kernels.attention import reference
 from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     ExpertShape,
     FullAttentionShape,
@@ -42,6 +43,7 @@ TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 SHAPES: list[OpShape] = [
     *(NormShape(width, gated) for width in (1, 7, 16, 33, 128) for gated in (False, True)),
     *(GateShape(width, gelu) for width in (1, 15, 64, 100) for gelu in (False, True)),
+    *(GateShape(width, clamp=Clamp(1.702, 7.0)) for width in (1, 15, 100)),
     *(OpenGateShape(heads, dim) for heads, dim in ((1, 1), (3, 17), (2, 256))),
     *(SumShape(width) for width in (1, 15, 64)),
     *(SquaredReluShape(width) for width in (1, 15, 64)),
@@ -82,6 +84,7 @@ SHAPES: list[OpShape] = [
     ExpertShape(128, 64, 200, Routing(8), shared=True),
     ExpertShape(600, 96, 70, Routing(64, normalise=False), shared=False),
     ExpertShape(48, 24, 12, Routing(4), shared=False, gelu=True, factors=True),
+    ExpertShape(48, 24, 12, Routing(4), shared=False, clamp=Clamp(1.702, 7.0), bias=True),
     ExpertShape(40, 15, 9, Routing(3, sigmoid=True, scale=2.5), shared=False, gated=False),
     ExpertShape(
         33,
@@ -133,6 +136,7 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
         ("swiglu", (rows[:, :60], rows[:, 60:])),
         ("geglu", (rows[:, :60], rows[:, 60:])),
         ("geglu", (rows[:, :60], rows[:, 60:].contiguous())),
+        ("clamped_swiglu", (rows[:, :60], rows[:, 60:], 1.702, 1.0)),
         ("open_gate", (rows.view(1003, 3, 40), rows.view(1003, 3, 40))),
         ("add", (rows, rows)),
     ]
@@ -176,6 +180,7 @@ def test_a_key_that_is_not_a_number_shows_in_all_heads_that_share_it(key: int) -
         "rms_norm",
         "swiglu",
         "geglu",
+        "clamped",
         "relu",
         "open_gate",
         "add",
@@ -196,6 +201,10 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
             ops().swiglu(torch.ones(1, 4), row)[:, 1],
         ],
         "geglu": [ops().geglu(row, torch.ones(1, 4))[:, 1]],
+        "clamped": [
+            ops().clamped_swiglu(row, torch.ones(1, 4), 1.7, 0.5)[:, 1],
+            ops().clamped_swiglu(torch.ones(1, 4), row, 1.7, 0.5)[:, 1],
+        ],
         "relu": [ops().squared_relu(row)[:, 1]],
         "open_gate": [ops().open_gate(torch.ones(1, 1, 4), heads)[..., 1]],
         "add": [ops().add(row, torch.ones(1, 4))[:, 1]],

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     ExpertShape,
     FullAttentionShape,
@@ -44,6 +45,7 @@ SHAPES: tuple[OpShape, ...] = (
     NormShape(24, passed=8),
     GateShape(24),
     GateShape(24, gelu=True),
+    GateShape(24, clamp=Clamp(1.702, 7.0)),
     OpenGateShape(3, 10),
     SumShape(24),
     SquaredReluShape(24),

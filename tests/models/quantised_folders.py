@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
+from tests.oracle.tiny_text import TinyGptOss, write_gpt_oss
 from tests.weights.published import packers
 
 GROUP = 32
@@ -134,6 +136,33 @@ def write_twins(path: Path, kind: Published, tiny: Tiny | TinyExperts) -> tuple[
     save_file(tensors, plain / WEIGHTS)
     save_file(stored, packed / WEIGHTS)
     edit_config(packed, quantization_config=kind.config)
+    return packed, plain
+
+
+def write_mxfp4_twins(path: Path, tiny: TinyGptOss) -> tuple[Path, Path]:
+    """Two folders of a gpt-oss: its experts in MXFP4, and the plain ones that transformers makes
+    of them."""
+    packed, plain = path / "packed", path / "plain"
+    write_gpt_oss(plain, tiny)
+    shutil.copytree(plain, packed)
+    tensors = load_file(plain / WEIGHTS)
+    stored = dict(tensors)
+    generator = torch.Generator().manual_seed(tiny.seed)
+    for name in sorted(name for name, each in tensors.items() if each.ndim == 3):
+        experts, inputs, outputs = tensors[name].shape
+        shape = experts, outputs, inputs // GROUP
+        blocks = torch.randint(256, (*shape, GROUP // 2), generator=generator, dtype=torch.uint8)
+        scales = torch.randint(120, 125, shape, generator=generator, dtype=torch.uint8)
+        tensors[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        del stored[name]
+        stored |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+    save_file(tensors, plain / WEIGHTS, {"format": "pt"})
+    save_file(stored, packed / WEIGHTS, {"format": "pt"})
+    left_out = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "lm_head"]
+    edit_config(
+        packed,
+        quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": left_out},
+    )
     return packed, plain
 
 

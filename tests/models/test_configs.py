@@ -250,6 +250,14 @@ Olmo-Hybrid-7B | rope_parameters=... | rope_parameters.rope_theta=10000;
 Olmo-Hybrid-7B | rope_parameters=None | rope_parameters.rope_theta=10000
 Olmo-Hybrid-7B | rope_parameters=None; rope_theta=None | position_embedding_type='nope'
 Olmo-Hybrid-7B | rope_parameters=None; rope_theta=500000 | rope_parameters.rope_theta=500000
+gpt-oss-20B | | head_dim=64; num_local_experts=32; num_experts_per_tok=4; sliding_window=128;
+    rope_parameters.truncate=False; rope_parameters.rope_theta=150000.0;
+    experts.clamp=(1.702, 7.0); experts.bias=True; gates_first=False
+gpt-oss-20B | rope_scaling=...; rope_theta=...; layer_types=...; num_hidden_layers=3 |
+    layer_types=('sliding_attention', 'full_attention', 'sliding_attention');
+    rope_parameters.factor=32.0; rope_parameters.rope_theta=150000.0; rope_parameters.truncate=False
+gpt-oss-120B | num_local_experts=...; num_hidden_layers=...; hidden_size=... |
+    num_local_experts=128; num_hidden_layers=36; hidden_size=2880
 Ministral-3-8B | | yarn.factor=16.0; yarn.original_max_position_embeddings=16384;
     yarn.llama_4_scaling_beta=0.1; yarn.multiplier=1.0; yarn.rope_theta=1e6; sliding_window=None
 Ministral-3-8B | rope_parameters=... | yarn.factor=16.0; yarn.llama_4_scaling_beta=0.1;
@@ -609,6 +617,12 @@ Olmo-Hybrid-7B:
     num_attention_heads=0 | rope_parameters=3 |
     rope_parameters={'rope_type': 'yarn', 'rope_theta': 10000} -> yarn |
     linear_key_head_dim=-96
+gpt-oss-20B:
+    num_experts_per_tok=33 | num_experts_per_tok=0 | num_local_experts=0 | num_local_experts=65537 |
+    layer_types=['full_attention'] | layer_types=['mamba'] | num_key_value_heads=5 | head_dim=63 |
+    sliding_window=0 | swiglu_limit=0.0 | swiglu_alpha=-1.0 | hidden_act='gelu' |
+    rope_scaling={'rope_type': 'longrope'} -> rope_type | rope_scaling=3 -> rope_parameters |
+    rope_scaling.factor=0.5 -> factor | hidden_size='wide'
 Kimi-Linear-48B-A3B:
     linear_attn_config=3 | linear_attn_config.full_attn_layers=7 -> full_attn_layers |
     linear_attn_config.num_heads=0

@@ -36,6 +36,7 @@ from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
+    TinyGptOss,
     TinyGraniteSwa,
     TinyJamba,
     TinyLfm2,
@@ -44,6 +45,7 @@ from tests.oracle.tiny_text import (
     TinyNemotron,
     TinyOlmoHybrid,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite_swa,
     write_jamba,
     write_lfm2,
@@ -84,6 +86,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
         path, TinyNemotron("E*", experts=3, top_k=3, dtype=BFLOAT16)
     ),
     "ministral3": lambda path: write_ministral3(path, TinyMinistral3(layers=2, dtype=BFLOAT16)),
+    "gpt_oss": lambda path: write_gpt_oss(path, TinyGptOss("SF", dtype=BFLOAT16)),
     "granite_swa": lambda path: write_granite_swa(path, TinyGraniteSwa("FS", dtype=BFLOAT16)),
     "olmo_hybrid": lambda path: write_olmo_hybrid(path, TinyOlmoHybrid("LF", dtype=BFLOAT16)),
     "kimi_linear": lambda path: write_kimi(

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
+from core.cache.kv_buffer import KVBuffer
+from core.layers.memory import checkpoint_bytes, kv_size
 from core.weights.spec import planned_bytes
 from tests.bench.folders import RELEASED as QWEN3_5_SIZES
 from tests.bench.folders import config_of
@@ -36,6 +38,8 @@ NAMES = (
     "Gemma-4-12B",
     "Gemma-4-26B-A4B",
     "Gemma-4-31B",
+    "gpt-oss-20B",
+    "gpt-oss-120B",
 )
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},
@@ -52,7 +56,10 @@ def spelled(parameters: int) -> str:
 def row(name: str) -> str:
     """The page's line on a release."""
     plan, model = planned(RELEASES[name])
-    states, rows = checkpoint_bytes(model.layer_specs), kv_bytes_per_token(model.layer_specs)
+    states, rows = (
+        checkpoint_bytes(model.layer_specs),
+        kv_size(model.layer_specs).kv_bytes_per_token,
+    )
     cells = [
         name,
         spelled(sum(spec.num_elements for spec in plan.values())),
@@ -67,3 +74,29 @@ def row(name: str) -> str:
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_takes_what_the_page_says(name: str) -> None:
     assert row(name) in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+CONTEXTS = 8_192, 32_768, 131_072
+WINDOWED = [name for name in RELEASED if kv_size(planned(RELEASED[name])[1].layer_specs).window]
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_L4_a_context_with_windows_takes_what_is_said(name: str) -> None:
+    specs = planned(RELEASED[name])[1].layer_specs
+    size, cells = kv_size(specs), [name]
+    for context in (2_048, *CONTEXTS):
+        kv_buffer = KVBuffer(specs, torch.device("meta"), context)
+        kv_buffer.reserve(context)
+        layers = (*kv_buffer.specs, *kv_buffer.windowed)
+        taken = sum(rows.nbytes for layer in layers for rows in kv_buffer.rows(layer))
+        assert taken == kv_buffer.num_bytes == size.context_bytes(context)
+        whole = context * size.kv_bytes_per_token
+        if size.slides(context):
+            assert context <= size.context_within(taken) <= context + 1
+            assert whole - taken > 0.75 * context * size.window_bytes_per_token
+        else:
+            assert taken == whole
+        cells.append(f"{taken / 2**20:,.0f} of {whole / 2**20:,.0f} MiB")
+    del cells[1]
+    row = f"| {' | '.join(cells)} | {size.tail_bytes(CONTEXTS[-1]) / 2**20:,.0f} MiB |"
+    assert row in PAGE.read_text(encoding="utf-8").splitlines()

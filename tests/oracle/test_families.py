@@ -43,6 +43,7 @@ from tests.oracle.tiny_text import (
     LLAMA3_ROPE,
     YARN,
     TinyFalconH1,
+    TinyGptOss,
     TinyGranite,
     TinyGraniteSwa,
     TinyJamba,
@@ -53,6 +54,7 @@ from tests.oracle.tiny_text import (
     TinyOlmoHybrid,
     make_jamba,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite,
     write_granite_swa,
     write_jamba,
@@ -193,6 +195,16 @@ GRANITE_SWA = {
     "one-theta": TinyGraniteSwa("FSF", tied=False, heads=3, kv_heads=1, hidden=24, seed=1),
     "experts": TinyGraniteSwa("FS", experts=8, top_k=3, seed=2),
     "shared": TinyGraniteSwa("SF", thetas=(1e4, 0.0), experts=4, top_k=4, shared=40, seed=3),
+}
+GPT_OSS = {
+    "plain": TinyGptOss(),
+    "one-key-head": TinyGptOss("FS", heads=3, kv_heads=1, hidden=24, head_dim=12, seed=1),
+    "all-experts": TinyGptOss("SF", experts=3, top_k=3, mlp=32, window=1, tied=True, seed=2),
+    "square": TinyGptOss("SS", mlp=32, top_k=1, rope={"truncate": True}, seed=3),
+    "steep": TinyGptOss(
+        "FS", others={"swiglu_alpha": 3.0, "swiglu_limit": 0.5}, max_shard_size="40KB", seed=4
+    ),
+    "no-attention-bias": TinyGptOss("SF", others={"attention_bias": False}, mlp=36, seed=5),
 }
 KIMI = {
     "hybrid": TinyKimi(),
@@ -349,6 +361,14 @@ FAMILIES = {
             "routed": TinyGraniteSwa(experts=8, top_k=3, dtype=B, seed=9),
         },
         "GraniteSWAForCausalLM",
+    ),
+    "gpt_oss": Row(
+        write_gpt_oss,
+        GPT_OSS,
+        ("plain", "square"),
+        (1, 19, 20, 21, 65, 257, 1025),
+        {"routed": TinyGptOss(dtype=B, seed=9)},
+        "GptOssForCausalLM",
     ),
     "ministral3": Row(
         write_ministral3,

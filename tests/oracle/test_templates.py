@@ -70,7 +70,9 @@ def as_dict(message: Message) -> dict[str, Any]:
 
 
 def _expected(tokenizer: Any, messages: Sequence[Message], thinking: bool | None) -> list[int]:
-    extra = {} if thinking is None else {"enable_thinking": thinking}
+    extra: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
+    if thinking is False and "reasoning_effort" in tokenizer.chat_template:
+        extra["reasoning_effort"] = "low"
     found: list[int] = tokenizer.apply_chat_template(
         [as_dict(message) for message in messages],
         add_generation_prompt=True,

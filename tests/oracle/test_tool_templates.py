@@ -23,6 +23,7 @@ SYNTAX = {
     "chatml_xml": "xml",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "harmony": "harmony",
     "gemma4_tools": "gemma4",
 }
 SCHEMA = {
@@ -131,6 +132,9 @@ def test_T2_a_call_that_was_sampled_is_never_tokenised_again(
         *plain_ids(text, "a"),
         *plain_ids(text, "ther}"),
     ]
+    if family == "harmony":
+        header = "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>"
+        ids = [*text._kit.tokenizer.encode_published(header), *ids]
     reply = sampled(text, ids).model_copy(update={"calls": called(town="a").calls})
     # Without thinking Gemma 4's prompt has an empty thought that its history lacks.
     first = rendered(text, conversation(user("How?")), True).prompt.ids(0)

@@ -17,6 +17,8 @@ from torch import Tensor
 from transformers import (
     FalconH1Config,
     FalconH1ForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
     GraniteMoeHybridConfig,
     GraniteMoeHybridForCausalLM,
     GraniteMoeSWAConfig,
@@ -275,6 +277,44 @@ def make_granite_swa(tiny: TinyGraniteSwa) -> PreTrainedModel:
 
 def write_granite_swa(path: Path, tiny: TinyGraniteSwa = TinyGraniteSwa()) -> PreTrainedModel:
     return write_text_folder(path, make_granite_swa(tiny), tiny.dtype, tiny.max_shard_size)
+
+
+# ------------------------------------------------------------------ gpt-oss
+
+
+@dataclass(frozen=True)
+class TinyGptOss(TinyText):
+    """What to make. `layers` as of Granite SWA."""
+
+    layers: str = "SFSF"
+    head_dim: int = 16
+    window: int = 20
+    experts: int = 8
+    top_k: int = 3
+    rope: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_gpt_oss(tiny: TinyGptOss) -> PreTrainedModel:
+    kinds = {"S": "sliding_attention", "F": "full_attention"}
+    yarn = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "truncate": False}
+    settings: dict[str, Any] = {
+        **sizes(tiny),
+        "num_hidden_layers": len(tiny.layers),
+        "layer_types": [kinds[letter] for letter in tiny.layers],
+        "head_dim": tiny.head_dim,
+        "sliding_window": tiny.window,
+        "num_local_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "swiglu_limit": 1.5,
+        "rope_parameters": {**yarn, "original_max_position_embeddings": 64, **tiny.rope},
+        **tiny.others,
+    }
+    model = GptOssForCausalLM(GptOssConfig(**settings))
+    return _spread(model, tiny.seed, "norm.weight")
+
+
+def write_gpt_oss(path: Path, tiny: TinyGptOss = TinyGptOss()) -> PreTrainedModel:
+    return write_text_folder(path, make_gpt_oss(tiny), tiny.dtype, tiny.max_shard_size)
 
 
 # ------------------------------------------------------------------ Jamba

@@ -36,6 +36,7 @@ from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
+    TinyGptOss,
     TinyGranite,
     TinyGraniteSwa,
     TinyJamba,
@@ -45,6 +46,7 @@ from tests.oracle.tiny_text import (
     TinyNemotron,
     TinyOlmoHybrid,
     write_falcon_h1,
+    write_gpt_oss,
     write_granite,
     write_granite_swa,
     write_jamba,
@@ -74,6 +76,7 @@ def with_head(path: Path, tiny: Tiny, *, experts: bool = False) -> None:
     add_head(path, head_tensors(path, tiny))
 
 
+LONG = 6_000  # positions
 TEMPLATES = Path(__file__).parents[1] / "text" / "templates"
 # Attention behind recurrence and recurrence behind attention: a mistake in either shows in both.
 MODELS = {
@@ -169,8 +172,26 @@ PURE: dict[str, Callable[[Path], object]] = {
     ),
     # Without a tower: the decoder reads the patches of a picture.
     "gemma4_unified": lambda path: write_gemma4(path, TinyGemma4("SF", unified=True, seed=22)),
+    "gpt_oss": lambda path: write_gpt_oss(path, TinyGptOss("SF", experts=4, top_k=2, seed=20)),
     "granite_swa": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
+    ),
+}
+# Their contexts are so long that windows slide.
+SLIDING: dict[str, Callable[[Path], object]] = {
+    # Pictures attend both ways, and a window reaches over several runs.
+    "gemma3_long": lambda path: write_gemma3(
+        path, TinyGemma3(layers="SFS", window=200, max_positions=LONG, seed=11)
+    ),
+    # A layer reads the sliding rows of another.
+    "gemma4_long": lambda path: write_gemma4(
+        path, TinyGemma4("SFSF", window=70, shared=2, per_layer=8, max_positions=LONG)
+    ),
+    "lfm3_long": lambda path: write_lfm3(
+        path, TinyLfm3("CSF", window=40, max_positions=LONG, seed=17)
+    ),
+    "granite_swa_long": lambda path: write_granite_swa(
+        path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), max_positions=LONG, seed=20)
     ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
@@ -222,7 +243,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of one of MODELS, RECURRENT, HEADED, TILED or PURE, or a file of BLOCKS."""
+    """The folder of one of MODELS, RECURRENT, HEADED, TILED, PURE or SLIDING, or a file of
+    BLOCKS."""
 
     @cache
     def make(name: str) -> Path:
@@ -233,7 +255,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | HEADED | TILED | PURE)[name](folder)
+            (RECURRENT | HEADED | TILED | PURE | SLIDING)[name](folder)
         return folder
 
     return make

@@ -207,7 +207,7 @@ class Machine:
                 base.info.context_length,
                 root,
                 Budgets(disk=PLENTY),
-                DiskTier(store, specs),
+                DiskTier(store),
             ),
         )
 
@@ -375,14 +375,17 @@ def same(one: Answer, other: Answer) -> None:
 
 
 def same_from_every_checkpoint(
-    base: LoadedModel, chat: Sequence[Message], sampling: SamplingParams
+    base: LoadedModel,
+    chat: Sequence[Message],
+    sampling: SamplingParams,
+    ways: Sequence[bool] = (False, True),
 ) -> Answer:
     """Assert that each checkpoint, in the KV buffer and after a branch, gives the cold answer.
 
     Returns the cold answer.
     """
     cold = Machine(base).ask(chat, sampling=sampling)
-    for branched in (False, True):
+    for branched in ways:
         machine = Machine(base)
         for place in reversed([held.token for held in cold.stats.checkpoints]):
             machine.ask(chat, sampling=sampling)

@@ -63,7 +63,7 @@ def test_X4_what_is_stored_is_what_lived(
             for layer, pair in view.layers.items():
                 assert all(map(torch.equal, pair, rows.layers[layer]))
                 assert {part.dtype for part in rows.layers[layer]} == {kept}
-        stored = cache.disk.checkpoint(node.key)
+        stored, _ = cache.disk.checkpoint(node.key)
         if stored is not None and node.checkpoint is not None:
             seen.add("state")
             assert stored.last_hidden.dtype == kept

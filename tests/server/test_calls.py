@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.chat import Tool, ToolCall
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
 from core.api.tools import ToolSyntax
 from core.formats.check import fault, refusal
+from core.formats.grammar import message_grammar
+from core.helper.grammars import matcher
 from core.server.calls import CallReader
 
 SCHEMA: dict[str, Any] = {
@@ -38,7 +42,7 @@ TOOLS = (
         ),
     ),
 )
-SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3", "gemma4")
+SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3", "gemma4", "harmony")
 BETWEEN: dict[ToolSyntax, str] = {"gemma4": ""}
 ARGUMENTS = {"town": 'A "b"\n</parameter> c', "days": 3, "unit": "C", "exact": True}
 
@@ -56,6 +60,8 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
                 for name, value in arguments.items()
             )
             return f"<tool_call>\n<function=weather>\n{''.join(parts)}</function>\n</tool_call>"
+        case "harmony":
+            return f"<|call|>weather<|message|>{json.dumps(arguments)}<|call|>"
         case "lfm2":
             named = ", ".join(
                 f"{name}={json.dumps(value) if isinstance(value, str) else repr(value)}"
@@ -264,3 +270,47 @@ def test_P3_marked_values_are_held_to_their_schema(arguments: str, fits: bool) -
 @pytest.mark.parametrize("syntax", ["hermes", "gemma4"])
 def test_a_schema_that_can_not_be_enforced_is_named(syntax: ToolSyntax) -> None:
     assert "parameters of a tool" in refusal(form(syntax, properties={"a": {"$ref": "#/x"}}))
+
+
+class _Tokens:
+    """Bytes, and the control tokens of messages."""
+
+    control = "<|start|> <|channel|> <|message|> <|end|> <|return|> <|call|>".split()
+    tokens = (*(bytes([each]) for each in range(256)), *(each.encode() for each in control))
+    special_token_ids = tuple(range(256, 262))
+    eos_token_id, bos_token_id = 260, None
+
+    def __call__(self, text: str) -> list[int]:
+        parts = re.split("(<[|][a-z]+[|]>)", text)
+        ids = ([256 + self.control.index(part)] if part in self.control else [*part.encode()]
+               for part in parts)  # fmt: skip
+        return [token_id for each in ids for token_id in each]
+
+
+def test_P3_a_reply_in_messages_is_held_to_its_format() -> None:
+    tokens, ends = _Tokens(), [260, 261]
+    spelling = LLTokenizer(TokenizerWrapper(tokens), eos_token=ends)
+    thought = "<|channel|>analysis<|message|>{hm}<|end|><|start|>assistant"
+    final = "<|channel|>final<|message|>"
+    call = "<|channel|>commentary to=functions.weather json<|message|>"
+    good, bad = '{"town": "a", "unit": "C"}', '{"town": 1'
+    choice = ReplyFormat(kind="choice", choices=("yes", "no"))
+    lark = ReplyFormat(kind="lark", text="start: /[0-9]+/")
+    json_form = ReplyFormat(kind="json_schema", text=json.dumps(SCHEMA))
+    digits = ReplyFormat(kind="regex", text="[0-9]+")
+    for asked, begin, fits, breaks in (
+        (form("harmony"), call, good, bad),
+        (json_form, final, good, bad),
+        (choice, final, "no", "maybe"),
+        (digits, final, "17", "x"),
+        (lark, final, "17", "x"),
+    ):
+        for before, thinks, allowed in (("", False, True), (thought * 2, True, True),
+                                        (thought, False, False)):  # fmt: skip
+            follower = matcher(spelling, message_grammar(asked, thinks))
+            assert not follower.is_error(), follower.get_error()
+            written = tokens(before + begin + fits)
+            assert (follower.consume_tokens(written) and follower.is_accepting()) == allowed
+        follower = matcher(spelling, message_grammar(asked, True))
+        assert not follower.consume_tokens(tokens(thought + begin + breaks))
+        assert not matcher(spelling, message_grammar(asked, True)).consume_tokens(tokens("no"))

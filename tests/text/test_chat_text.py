@@ -51,7 +51,7 @@ def test_T5_replies_of_every_family_can_be_spliced(chat_text: ChatText) -> None:
 def test_the_template_says_what_it_can(text_of: TextOf) -> None:
     switches = {family for family in FAMILIES if text_of(family).has_thinking_switch}
     pictures = {family for family in FAMILIES if text_of(family).takes_images}
-    assert switches == {THINKING, "chatml_keeps_thoughts", "gemma4"}
+    assert switches == {THINKING, "chatml_keeps_thoughts", "gemma4", "harmony"}
     assert pictures == set(SIGHTED)
 
 
@@ -67,6 +67,7 @@ def test_the_template_says_what_it_can(text_of: TextOf) -> None:
         ("gemma", {"<eos>", "<end_of_turn>"}),
         ("gemma3", {"<eos>", "<end_of_turn>"}),
         ("gemma4", {"<eos>", "<turn|>"}),
+        ("harmony", {"<|return|>", "<|call|>", "<|end|>"}),
     ],
 )
 def test_T5_a_reply_ends_and_a_message_is_cut_where_the_family_closes_it(
@@ -395,9 +396,10 @@ def test_a_reply_of_another_tokenizer_goes_on_from_its_text(chat_text: ChatText)
     # One that began in a thought that this template doesn't open can't go on by its ids either.
     other = sampled(chat_text, [5], in_thought=True, answer="b")
     replies = [AssistantMessage(text="b"), *([] if chat_text.has_thinking_switch else [other])]
+    header = chat_text._kit.header_of("final") if chat_text.in_messages else []
     for reply in replies:
         rendered = render(chat_text, chat("a", reply), thinking=False)
-        assert rendered.begun == tuple(plain_ids(chat_text, "b"))
+        assert rendered.begun == (*header, *plain_ids(chat_text, "b"))
     assert render(chat_text, chat("a", AssistantMessage(text=""))).begun == ()
 
 

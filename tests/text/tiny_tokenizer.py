@@ -58,6 +58,10 @@ LFM2_CONTROL = [
         for edge in ("start", "end")
     ),
 ]
+HARMONY_CONTROL = (
+    "<|startoftext|> <|endoftext|> <|return|> <|constrain|> <|channel|> <|start|> <|end|> "
+    "<|message|> <|call|>"
+).split()
 INSTRUCT_CONTROL = "<unk> <s> </s>".split()
 GEMMA_CONTROL = (
     "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>"
@@ -81,6 +85,7 @@ KIND = {
     "gemma": "gemma",
     "gemma3": "gemma",
     "gemma4": "gemma4",
+    "harmony": "harmony",
     "kimi": "kimi",
 }
 FAMILIES = tuple(KIND)
@@ -90,6 +95,7 @@ CALLING = {
     "chatml_xml": "chatml_calls",
     "lfm2_tools": "lfm2",
     "llama3_tools": "llama3",
+    "harmony": "harmony",
     "gemma4_tools": "gemma4_calls",
 }
 # Templates of llama.cpp's source package, which has them as they were published.
@@ -153,6 +159,8 @@ def tokenizer_json(kind: str) -> str:
         return str(_byte_level(LFM2_CONTROL, CHATML_MARKS).to_str())
     if kind == "llama3":
         return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
+    if kind == "harmony":
+        return str(_byte_level(HARMONY_CONTROL, ()).to_str())
     if kind == "kimi":
         return str(_byte_level(KIMI_CONTROL, ()).to_str())
     if kind == "instruct":
@@ -236,6 +244,8 @@ def _special_tokens(kind: str) -> dict[str, str]:
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     if kind == "llama3":
         return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
+    if kind == "harmony":
+        return {"eos_token": "<|return|>", "pad_token": "<|endoftext|>"}
     if kind == "kimi":
         return {"bos_token": "[BOS]", "eos_token": "<|im_end|>"}
     if kind == "instruct":

@@ -1,7 +1,6 @@
 """A segment: the tensors of one run, checkpoint or picture as one checksummed safetensors file.
 
-The header has a single spelling, and the checksum covers header and data, so every bit of a file
-counts.
+The header has a single spelling, and the checksum covers header and data.
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ class PackedSegment:
 
 
 def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
-    """Lay out tensors of any device and stride. Contiguous CPU tensors are not copied; the others
-    are copied one at a time."""
+    """Contiguous CPU tensors are not copied; the others are copied one at a time."""
     # The widest types first: then every tensor starts at a multiple of its own width.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     ordered = tuple(tensors[name].detach() for name in names)
@@ -118,7 +116,7 @@ def largest_copy(tensors: Mapping[str, Tensor]) -> int:
 
 
 def unpack(label: Label, raw: bytearray) -> dict[str, Tensor]:
-    """The verified tensors of a file, each in its own memory. Raises SegmentDamagedError."""
+    """Verified tensors, each in its own memory. Raises SegmentDamagedError."""
     length = int.from_bytes(raw[:LENGTH_BYTES], "little")
     start = LENGTH_BYTES + length
     if len(raw) < start or length > MAX_HEADER_BYTES:

@@ -18,10 +18,8 @@ from core.storage.store import DiskStore
 
 
 class SegmentStore:
-    """The segments of the model with `fingerprint`, of at most `cap` bytes.
-
-    `trouble` says why the store is closed or why the last write failed.
-    """
+    """Of the model with `fingerprint`, of at most `cap` bytes. `trouble` says why the store is
+    closed or why the last write failed."""
 
     def __init__(self, blobs: DiskStore, fingerprint: bytes, cap: int) -> None:
         self.blobs = blobs
@@ -40,7 +38,7 @@ class SegmentStore:
 
     @property
     def cap(self) -> int:
-        """The most bytes that segment files may take; lowering it evicts at once."""
+        """Lowering it evicts at once."""
         return self._cap
 
     @cap.setter
@@ -55,7 +53,7 @@ class SegmentStore:
         return self.size(kind, key) > 0
 
     def size(self, kind: SegmentKind, key: bytes) -> int:
-        """Bytes of a segment's file; 0 when it isn't held."""
+        """0 when the segment isn't held."""
         return self.blobs.size(self._pool, SegmentId(kind, key).file_name) or 0
 
     def put(
@@ -102,7 +100,7 @@ class SegmentStore:
         return written
 
     def get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
-        """The tensors of a segment, on the CPU, each in its own memory; None if it isn't held.
+        """The tensors, on the CPU, each in its own memory; None if the segment isn't held.
 
         Raises SegmentDamagedError after deleting a damaged file, with all that needs it.
         """
@@ -124,7 +122,7 @@ class SegmentStore:
         return tensors
 
     def own(self, owner: str, kind: SegmentKind, *keys: bytes) -> None:
-        """Add an owner to segments that are held, and to all that they need."""
+        """Segments that are held get an owner, and all that they need."""
         try:
             self.blobs.own(owner, self._pool, [SegmentId(kind, key).file_name for key in keys])
         except OSError as error:

@@ -103,7 +103,7 @@ class Steps:
     ) -> Tensor:
         """The next call overwrites the result."""
         num_tokens = embeddings.shape[0]
-        self.kv_buffer.reserve(token.value + num_tokens)
+        self.kv_buffer.advance(token.value, token.value + num_tokens)
         began = time.perf_counter()
         self._last = self._traces.get(num_tokens)
         if self._last is None:
@@ -191,7 +191,7 @@ class StepTrace:
         copy_rotations(rotations, self._rotations)
 
     def replay(self, token: TokenIndex, check: Callable[[], None]) -> None:
-        self._trace.replay(token.value, check)
+        self._trace.replay(token.value, check, self._kv_buffer.base())
 
     def record(self, token: TokenIndex, check: Callable[[], None]) -> None:
         """Raises NotCapturableError, with the states restored."""
@@ -241,12 +241,15 @@ class StepTrace:
         memory = StepMemory(self._kv_buffer, after, TokenIndex(later), check, self._num_tokens)
         computed = self._model.through(self._hidden, self._rotations, memory)
         # Without the rows of an MTP head, which no step writes.
-        view = self._kv_buffer.view(later, later + self._num_tokens).layers
-        rows = [each for layer in memory.kv_layers for each in view[layer]]
+        rows = [
+            each
+            for layer in memory.kv_layers
+            for each in self._kv_buffer.rows_of(layer, later, later + self._num_tokens)
+        ]
         expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
-        self._trace.replay(later, check)
+        self._trace.replay(later, check, self._kv_buffer.base())
         alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
         for each in rows:
             each.zero_()

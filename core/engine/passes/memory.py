@@ -117,9 +117,11 @@ class TracedMemory(StepMemory):
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         held = self._kv_buffer.rows(layer)
+        base = self._kv_buffer.base(layer) if layer in self._kv_buffer.windowed else None
         for given, rows in zip(new, held, strict=True):
-            self._tracer.store(given, rows)
-        return tuple(rows[: self._end] for rows in held)
+            self._tracer.store(given, rows, base)
+        end = self._end - (base or 0)
+        return tuple(rows[:end] for rows in held)
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         if self._before is not None and layer not in {other for other, _ in self.advances}:

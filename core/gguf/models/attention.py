@@ -18,6 +18,7 @@ from core.gguf.models.rules import (
     decay_by_key_head,
     experts,
     inputs_by_key_head,
+    joined,
     modules,
     one_row,
     rule,
@@ -189,10 +190,13 @@ def _llama(settings: Settings) -> Config:
 
 
 def _mistral3(settings: Settings) -> Config:
-    config = settings.common() | {"model_type": "ministral3", "rope_parameters": settings.rope()}
-    rope = config["rope_parameters"]
+    return settings.common() | {"model_type": "ministral3", "rope_parameters": _yarn(settings)}
+
+
+def _yarn(settings: Settings) -> Config:
+    rope = settings.rope()
     if rope["rope_type"] != "yarn":
-        return config
+        return rope
     known = {
         "beta_fast": "rope.scaling.yarn_beta_fast",
         "beta_slow": "rope.scaling.yarn_beta_slow",
@@ -203,8 +207,20 @@ def _mistral3(settings: Settings) -> Config:
     }
     rope |= {name: settings.number(key) for name, key in known.items() if key in settings}
     length = settings.count("rope.scaling.original_context_length")
-    rope["original_max_position_embeddings"] = length
-    return config
+    return rope | {"original_max_position_embeddings": length}
+
+
+def _gpt_oss(settings: Settings) -> Config:
+    """The kind of each layer, and the numbers of its gates, are those of the releases."""
+    return settings.common() | {
+        "model_type": "gpt_oss",
+        "intermediate_size": settings.count("expert_feed_forward_length"),
+        "num_local_experts": settings.count("expert_count"),
+        "num_experts_per_tok": settings.count("expert_used_count"),
+        "sliding_window": settings.count("attention.sliding_window"),
+        "rope_parameters": _yarn(settings) | {"truncate": False},
+        "gates_first": True,
+    }
 
 
 def _lfm2(settings: Settings) -> Config:
@@ -233,6 +249,21 @@ def _lfm2_moe(settings: Settings) -> Config:
 
 LLAMA = Architecture(_llama, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
 MISTRAL3 = Architecture(_mistral3, "model.", STACK, {**ROTATED_ATTENTION, **MLP, **NORMS})
+GPT_OSS = Architecture(
+    _gpt_oss,
+    "model.",
+    STACK,
+    {
+        **ATTENTION,
+        **experts("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
+        **modules({"mlp.router": "ffn_gate_inp"}),
+        "mlp.experts.gate_up_proj_bias": joined("ffn_gate_exps.bias", "ffn_up_exps.bias", 1),
+        "mlp.experts.down_proj_bias": rule("ffn_down_exps.bias"),
+        "self_attn.sinks": rule("attn_sinks.weight"),
+        "input_layernorm.weight": rule("attn_norm.weight"),
+        "post_attention_layernorm.weight": rule("post_attention_norm.weight"),
+    },
+)
 _LFM2_STACK: Rules = {
     "embed_tokens.weight": rule("token_embd.weight"),
     "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),

@@ -63,7 +63,7 @@ def _places_first(clip: Settings, recipe: Recipe) -> Recipe:
 def _clipped(names: Mapping[str, str]) -> Rules:
     """Matrices with the ranges of their inputs and outputs."""
     ends = ("input_min", "input_max", "output_min", "output_max")
-    ranges = {
+    ranges: Rules = {
         f"{published}.{end}": rule(f"{ours}.{end}", step=_one_number)
         for published, ours in names.items()
         for end in ends

@@ -14,6 +14,7 @@ from core.gguf.file import GGUFFile, GGUFPart
 from core.gguf.header import Metadata
 from core.gguf.library import find_towers
 from core.gguf.models.attention import (
+    GPT_OSS,
     LFM2,
     LFM2_MOE,
     LLAMA,
@@ -45,6 +46,7 @@ ARCHITECTURES = {
     "mistral3": MISTRAL3,
     "gemma3": GEMMA3,
     "gemma4": GEMMA4,
+    "gpt-oss": GPT_OSS,
     "lfm2": LFM2,
     "lfm2moe": LFM2_MOE,
     "falcon-h1": FALCON_H1,

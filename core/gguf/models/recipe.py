@@ -34,9 +34,9 @@ _NEAR = 4  # neighbours of a rounded logarithm, on each side
 class Recipe:
     """A tensor of `shape` from the rows of `parts`, one part below the other.
 
-    Rows have the width of the last axis of `shape`. Row i is row `rows(..)[i]` of the parts, column
-    j column `columns(..)[j]`, and `values` maps the numbers. A part may have `scales`, which
-    multiply it: one number, or one for each of its experts.
+    Rows have the width of the last axis of `shape`, or `row_width`. Row i is row `rows(..)[i]` of
+    the parts, column j column `columns(..)[j]`, and `values` maps the numbers. A part may have
+    `scales`, which multiply it: one number, or one for each of its experts.
     """
 
     shape: Shape
@@ -45,6 +45,7 @@ class Recipe:
     columns: Order | None = None
     values: Callable[[Floats], Floats] | None = None
     scales: tuple[GGUFTensor | None, ...] = ()
+    row_width: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -62,11 +63,11 @@ class Recipe:
 
     @property
     def width(self) -> int:
-        return self.shape[-1] if self.shape else 1
+        return self.row_width or (self.shape[-1] if self.shape else 1)
 
     @property
     def num_rows(self) -> int:
-        return math.prod(self.shape[:-1])
+        return math.prod(self.shape) // max(1, self.width)
 
     @property
     def name(self) -> str:
@@ -195,7 +196,7 @@ def alternating(first: GGUFTensor, second: GGUFTensor, axis: int, *, new: bool) 
     def rows(count: int) -> Indices:
         return np.arange(count).reshape(2, outer, inner).swapaxes(0, 1).ravel()
 
-    return Recipe(shape, (first, second), rows)
+    return Recipe(shape, (first, second), rows, row_width=first.shape[-1])
 
 
 def swapped(first: int, second: int, count: int) -> Indices:

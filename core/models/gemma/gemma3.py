@@ -1,7 +1,7 @@
 """Gemma 3, with and without vision: a pure transformer with sliding windows.
 
-Every sixth layer sees everything; the others a window, under a RoPE of their own. All store every
-key and mask, so any prefix can be restored. Tokens of one picture attend to one another both ways.
+Every sixth layer sees everything; the others a window, under a RoPE of their own. Tokens of one
+picture attend to one another both ways.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, sampling_of, schema_format
+from core.server.requests.parameters import Body, effort_of, sampling_of, schema_format
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -42,17 +42,12 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
         reader.conversation(body.get("messages"), tools=tools.offered),
         client,
         sampling_of(options if isinstance(options, dict) else {}, "options."),
-        _thinking(body.get("think")),
+        effort_of(body.get("think")),
         tools,
         _format(body.get("format")),
         format_field="format",
     )
     return Call(ask, OllamaWriter(model), body.get("stream") is not False)
-
-
-def _thinking(think: object) -> bool | None:
-    """A switch, or how hard to think."""
-    return think if isinstance(think, bool) else bool(think) or None
 
 
 def _format(asked: object) -> ReplyFormat | None:

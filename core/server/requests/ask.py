@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.api.chat import Conversation, ToolCall
 from core.api.events import FinishReason
-from core.api.params import SamplingParams
+from core.api.params import SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.server.requests.tools import NO_TOOLS, Tools
@@ -23,7 +23,7 @@ class Ask:
     conversation: Conversation
     client: str
     sampling: SamplingParams = _MODELS_OWN
-    thinking: bool | None = None
+    thinking: Thinking = None
     tools: Tools = NO_TOOLS
     format: ReplyFormat | None = None
     prompt_field: str = "messages"

@@ -1,7 +1,4 @@
-"""Messages of all protocols as one conversation.
-
-OpenAI's, Anthropic's and Ollama's messages differ in the names of their parts only.
-"""
+"""Messages of all protocols as one conversation: they differ in the names of their parts only."""
 
 from __future__ import annotations
 
@@ -180,8 +177,8 @@ def _named_call(name: object, arguments: str, call: object, field: str) -> ToolC
 
 
 def folded(said: list[Said], tools: tuple[Tool, ...] = ()) -> Conversation:
-    """Templates allow one system message, at the start: later ones become a part of the user's
-    next message, or a message of the user's."""
+    """Templates allow one system message, at the start: later ones become a part of the user's next
+    message, or a message of the user's."""
     start = next((at for at, each in enumerate(said) if each.role != "system"), len(said))
     messages: list[Message] = []
     if system := "\n\n".join(each.text for each in said[:start] if each.text):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from core.api.params import SamplingParams
+from core.api.params import Effort, SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.server.requests.refusals import Refusal
 
@@ -29,6 +29,7 @@ _NAMES = {
 # These values mean "no limit" or "at random" in llama.cpp and Ollama.
 _UNSET = {"max_tokens": (-1, -2), "seed": (-1,), "top_k": (-1,)}
 _EFFORTLESS = ("none",)
+_EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
@@ -53,16 +54,26 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
         raise Refusal.of_value(error, names) from None
 
 
-def thinking_of(body: Body) -> bool | None:
+def thinking_of(body: Body) -> Thinking:
     """The switch for thinking: the template's own name for it first, then an effort."""
-    options = body.get("chat_template_kwargs")
-    if isinstance(options, dict) and isinstance(options.get("enable_thinking"), bool):
+    options, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
+    options = options if isinstance(options, dict) else {}
+    if isinstance(options.get("enable_thinking"), bool):
         return bool(options["enable_thinking"])
-    reasoning = body.get("reasoning")
-    effort = body.get("reasoning_effort") or (
-        reasoning.get("effort") if isinstance(reasoning, dict) else None
-    )
-    return None if not isinstance(effort, str) else effort not in _EFFORTLESS
+    effort = body.get("reasoning_effort") or options.get("reasoning_effort")
+    if not effort and isinstance(reasoning, dict):
+        effort = reasoning.get("effort")
+    return effort_of(effort)
+
+
+def effort_of(value: object) -> Thinking:
+    """A switch for thinking, or how much; None for anything else."""
+    for effort in _EFFORTS:
+        if value == effort:
+            return effort
+    if isinstance(value, bool):
+        return value
+    return value not in _EFFORTLESS if isinstance(value, str) and value else None
 
 
 def format_of(asked: object, field: str) -> ReplyFormat | None:

@@ -1,5 +1,4 @@
-"""Pictures that clients send as base64, stored as files for the engine. Addresses are refused: no
-request of a client makes the server fetch something or open a file."""
+"""Pictures that clients send as base64, stored as files for the engine. Addresses are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _DATA = "data:"
 
 
 class Pictures:
-    """The latest pictures, one file for equal ones; those of open requests are never deleted.
+    """One file for equal pictures; those of open requests are never deleted.
 
     Clients send a conversation's pictures with every request. Thread-safe.
     """

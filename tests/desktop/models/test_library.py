@@ -62,7 +62,7 @@ def facts(path: str, num_bytes: int = 2 * GB, **changed: object) -> ModelFacts:
             {
                 "precision": name,
                 "num_bytes": num_bytes // part,
-                "kv_bytes": 10_000,
+                "kv_bytes_per_token": 10_000,
                 "step_s": 0.1,
                 "prompt_s": 2.0,
             }

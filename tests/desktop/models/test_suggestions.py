@@ -47,8 +47,8 @@ def test_active_parameters_are_in_names_of_models_with_experts() -> None:
 
 
 def way(precision: str, num_bytes: int, mapped_bytes: int = 0) -> Way:
-    values = {"precision": precision, "num_bytes": num_bytes, "kv_bytes": 100_000, "step_s": 0.1}
-    return Way.model_validate({**values, "mapped_bytes": mapped_bytes})
+    values = {"precision": precision, "num_bytes": num_bytes, "kv_bytes_per_token": 100_000}
+    return Way.model_validate({**values, "mapped_bytes": mapped_bytes, "step_s": 0.1})
 
 
 def test_the_verdict_says_how_a_model_fits_and_what_to_lower() -> None:

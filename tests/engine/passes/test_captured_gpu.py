@@ -196,8 +196,10 @@ def test_a_length_that_does_not_grow_is_refused() -> None:
     lengths, cell = graph.Lengths(), torch.tensor([7])
     rows = torch.zeros(9, 1)
     assert int(lengths.of(rows)) == 9
-    with lengths.read_from(cell, 9):
+    stored = graph.Stored(8, torch.tensor([8]), cell)
+    with lengths.read_from({rows.untyped_storage().data_ptr(): stored}):
         assert torch.equal(lengths.of(rows), cell)
-        with pytest.raises(NotCapturableError, match="don't grow"):
-            lengths.of(rows[:8])
+        for other in (rows[:8], rows.clone()):
+            with pytest.raises(NotCapturableError, match="don't grow"):
+                lengths.of(other)
     assert int(lengths.of(rows[:8])) == 8

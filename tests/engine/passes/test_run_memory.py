@@ -95,7 +95,9 @@ def test_latents_take_one_row_of_a_token() -> None:
     (rows,) = memory.extend_kv(0, torch.ones(3, 1, 5, dtype=torch.bfloat16))
     assert rows.shape == (5, 1, 5) and rows[2:].eq(1).all()
     copied = held.copy_out(2, 5)
-    assert copied.matches((spec,), 3) and copied.num_bytes == 3 * spec.bytes_per_token == 3 * 5 * 2
-    assert not copied.matches((FullAttentionSpec(1, 5, torch.bfloat16),), 3)
+    assert (
+        copied.matches({0: spec}, 3) and copied.num_bytes == 3 * spec.bytes_per_token == 3 * 5 * 2
+    )
+    assert not copied.matches({0: FullAttentionSpec(1, 5, torch.bfloat16)}, 3)
     other.copy_in(2, copied)
     assert torch.equal(other.view(2, 5).layers[0][0], rows[2:])

@@ -70,18 +70,31 @@ def test_routing_of_what_is_no_number_still_names_experts(device: torch.device) 
 
 @TYPES
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("count", "k", "width", "inner"), [(5, 2, 96, 32), (3, 3, 40, 72)])
+@pytest.mark.parametrize(
+    ("count", "k", "width", "inner", "biased"), [(5, 2, 96, 32, False), (3, 3, 40, 72, True)]
+)
 def test_products(
-    count: int, k: int, width: int, inner: int, kind: str, dtype: torch.dtype, device: torch.device
+    count: int,
+    k: int,
+    width: int,
+    inner: int,
+    biased: bool,
+    kind: str,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> None:
     ours, plain = KINDS[kind]
     up = [drawn(2 * inner, width, seed=each).to(dtype) for each in range(count)]
     down = [drawn(width, inner, seed=each).to(dtype) for each in range(count)]
 
     def packed(held: WeightFormat, weights: Sequence[Tensor], where: torch.device) -> list[Matrix]:
+        biases = [
+            drawn(len(each), seed=expert).to(dtype).to(where, each.dtype) if biased else None
+            for expert, each in enumerate(weights)
+        ]
         return [
-            held.prepack(tuple(part.to(where) for part in plain.quantise(each)), None)
-            for each in weights
+            held.prepack(tuple(part.to(where) for part in plain.quantise(each)), bias)
+            for each, bias in zip(weights, biases, strict=True)
         ]
 
     cpu = torch.device("cpu")

@@ -36,7 +36,9 @@ SIZES = [(5, 2, 33, 7), (8, 3, 160, 72), (3, 3, 70, 33), (20, 17, 64, 40), (4, 2
 class Bank:
     """Experts in one format, and the same ones in a loop over plain products of what is held."""
 
-    def __init__(self, kind: str, size: tuple[int, int, int, int], seed: int = 0) -> None:
+    def __init__(
+        self, kind: str, size: tuple[int, int, int, int], seed: int = 0, *, biased: bool = False
+    ) -> None:
         self.dtype, integers, product = KINDS[kind]
         self.kernels: Backend = backend(
             "cpu", self.dtype, integers=integers, library=library(), product=product
@@ -45,6 +47,8 @@ class Bank:
         self._draw = torch.Generator().manual_seed(seed)
         up = [self.rows(2 * self.inner, self.width) / self.width**0.5 for _ in range(self.count)]
         down = [self.rows(self.width, self.inner) / self.inner**0.5 for _ in range(self.count)]
+        widths = (2 * self.inner, self.width)
+        self.biases = [[self.rows(each) if biased else None for _ in up] for each in widths]
         self.bank = self._made(self.kernels, up, down)
         exact = backend("torch", torch.float32, integers=integers)
         if integers is None:
@@ -56,11 +60,15 @@ class Bank:
         return torch.randn(shape, generator=self._draw).to(self.dtype)
 
     def _made(self, kernels: Backend, up: Sequence[Tensor], down: Sequence[Tensor]) -> ExpertBank:
-        def packed(weights: Sequence[Tensor]) -> list[Matrix]:
+        def packed(weights: Sequence[Tensor], biases: list[Tensor | None]) -> list[Matrix]:
             usual = kernels.formats.usual
-            return [usual.prepack(usual.quantise(each), None) for each in weights]
+            return [
+                usual.prepack(usual.quantise(each), None if bias is None else bias.to(each.dtype))
+                for each, bias in zip(weights, biases, strict=True)
+            ]
 
-        return kernels.ops.experts(packed(up), packed(down), gated(kernels.ops.swiglu))
+        both, last = packed(up, self.biases[0]), packed(down, self.biases[1])
+        return kernels.ops.experts(both, last, gated(kernels.ops.swiglu))
 
     def through(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """By what the rows themselves decide, so that equal rows take equal ways."""
@@ -75,10 +83,11 @@ class Bank:
 
 
 @ALL
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("size", SIZES)
-def test_results_are_right(kind: str, size: tuple[int, int, int, int]) -> None:
+def test_results_are_right(kind: str, size: tuple[int, int, int, int], biased: bool) -> None:
     """But for rounding to the model's type, and of rows to integers."""
-    made = Bank(kind, size)
+    made = Bank(kind, size, biased=biased)
     assert isinstance(made.bank, NativeExperts)
     hidden = made.rows(45, made.width)
     expected = made.expected(hidden)
@@ -123,7 +132,7 @@ def test_bits_depend_on_no_number_of_threads(
 
 @ALL
 def test_a_captured_step_goes_through_the_experts_of_later_tokens(kind: str) -> None:
-    made = Bank(kind, (9, 3, 96, 48))
+    made = Bank(kind, (9, 3, 96, 48), biased=True)
     hidden = made.rows(12, made.width)
     place = hidden[:1].clone()
 

@@ -14,6 +14,7 @@ import torch
 from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
     AttentionShape,
+    Clamp,
     DeltaShape,
     FullAttentionShape,
     GateShape,
@@ -71,6 +72,7 @@ SHAPES = (
     NormShape(40, passed=8),
     GateShape(50),
     GateShape(50, gelu=True),
+    GateShape(50, clamp=Clamp(1.702, 7.0)),
     OpenGateShape(3, 18),
     SumShape(50),
     RotationShape(3, 34, 16),

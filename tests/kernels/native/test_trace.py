@@ -186,7 +186,7 @@ def test_what_is_not_a_call_ends_a_recording(
 
     with torch.inference_mode(inference), pytest.raises(NotCapturableError, match="aten"):
         capture_step(library(), 0, step)
-    assert library().noted is None and library().token is None
+    assert library().noted is None and library().stored is None
 
 
 @pytest.mark.parametrize("inference", [False, True])

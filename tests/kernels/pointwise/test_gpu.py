@@ -32,3 +32,9 @@ def test_gates_open(
     assert_near(found, F.silu(wide) * up.double(), 64, up.double().abs() * (1 + wide.abs()))
     expected = F.gelu(gate.double(), approximate="tanh") * up.double()
     assert_near(smooth, expected, 64, up.double().abs() * (1 + gate.double().abs()))
+    with guarded_memory():
+        clamped = gpu.clamped_swiglu(*parts, 1.702, 3.0)
+    below, within = gate.double().clamp(max=3), up.double().clamp(-3, 3) + 1
+    expected = below * torch.sigmoid(1.702 * below) * within
+    assert clamped.dtype == dtype
+    assert_near(clamped, expected, 64, within.abs() * (1 + below.abs()))

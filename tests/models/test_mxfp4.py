@@ -1,0 +1,162 @@
+"""gpt-oss as it is published: experts in MXFP4, multiplied as they are or as their exact values."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from core.api.errors import (
+    BrokenWeightsError,
+    MissingTensorError,
+    UnsupportedDeviceError,
+    WaymarkError,
+    WrongShapeError,
+)
+from core.api.params import ModelSettings
+from core.loading.files import open_files
+from core.loading.plan import ModelPlan
+from core.loading.precision import PUBLISHED, choose_precision
+from core.weights.folder import ModelFolder
+from core.weights.spec import planned_bytes
+from kernels.blocks.types import GGUFType
+from kernels.dispatch import Backend, backend
+from tests.gguf.families import Converter
+from tests.gguf.vocabularies import llama_models
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.loads import load_model
+from tests.models.quantised_folders import WEIGHTS, edit_config, write_mxfp4_twins
+from tests.oracle.runs import CPU, deviation, our_logits, text, usual_error
+from tests.oracle.tiny_text import TinyGptOss
+
+TINY = TinyGptOss("SF", hidden=64, mlp=96, experts=5, top_k=2, others={"swiglu_limit": 7.0})
+BFLOAT16 = torch.bfloat16
+PROMPT = [text(70)]
+GATES = "model.layers.0.mlp.experts.gate_up_proj"
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_mxfp4_twins(tmp_path_factory.mktemp("mxfp4"), TINY)
+
+
+@pytest.fixture
+def copied(twins: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A packed folder that a test may spoil."""
+    return Path(shutil.copytree(twins[0], tmp_path / "packed"))
+
+
+def logits(path: Path, dtype: torch.dtype, kernels: Backend | None = None) -> Tensor:
+    kernels = kernels or backend("reference", dtype)
+    return our_logits(load_model(ModelFolder.open(path), CPU, dtype, kernels=kernels).model, PROMPT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16])
+def test_G1_values_are_those_that_transformers_reads(
+    twins: tuple[Path, Path], dtype: torch.dtype
+) -> None:
+    found, expected = (logits(path, dtype) for path in twins)
+    assert torch.equal(found, expected) and expected.std() > 0.1
+
+
+def test_G2_blocks_are_multiplied_as_they_are(twins: tuple[Path, Path]) -> None:
+    packed, plain = twins
+    exact = logits(plain, torch.float32)
+    for dtype, limit in ((torch.float32, 2e-5), (BFLOAT16, 0.05)):
+        found = logits(packed, dtype, backend("reference", dtype, published=True))
+        assert deviation(found, exact if dtype == torch.float32 else logits(plain, dtype)) < limit
+    plan = ModelPlan(ModelFolder.open(packed))
+    assert plan.block_types() == ["MXFP4"]
+    held = plan.held(BFLOAT16, backend("reference", BFLOAT16, published=True))
+    blocks = {name: each for name, each in held.tensors.items() if each.blocks is not None}
+    assert len(blocks) == 2 * len(TINY.layers)
+    bytes_in_files = held.model.container.num_bytes(blocks)
+    assert planned_bytes(blocks, held.formats) == bytes_in_files
+    assert bytes_in_files * 32 == sum(each.num_elements for each in blocks.values()) * 17
+
+
+@NEEDS_COMPILER
+def test_G2_compiled_kernels_multiply_them_and_are_chosen(twins: tuple[Path, Path]) -> None:
+    packed, plain = twins
+    kernels = backend("cpu", BFLOAT16, library=library(), published=True)
+    exact, rough = logits(plain, torch.float32), logits(plain, BFLOAT16)
+    assert usual_error(logits(packed, BFLOAT16, kernels), exact) < 2 * usual_error(rough, exact)
+    settings = ModelSettings(path="", measure_kernels=False, device="cpu")
+    plan = ModelPlan(open_files(packed).container)
+    assert choose_precision(settings, plan, CPU, 2**40).precision == PUBLISHED
+
+
+def test_G1_llama_cpp_makes_the_same_blocks_of_them(
+    twins: tuple[Path, Path], tmp_path: Path
+) -> None:
+    converter = Converter(llama_models().parent)
+    try:
+        file = tmp_path / "model.gguf"
+        converter.convert(twins[0], file, kind="ALL_F32", vision=False, mtp=False)
+    finally:
+        converter.close()
+    container = open_files(file).container
+    found = our_logits(load_model(container, CPU, torch.float32).model, PROMPT)
+    assert torch.equal(found, logits(twins[0], torch.float32))
+    assert container.blocks(GATES) == ModelFolder.open(twins[0]).blocks(GATES)
+    assert container.blocks(GATES) == (GGUFType.MXFP4, TINY.hidden, None)
+    kernels = backend("reference", BFLOAT16, published=True)
+    model = load_model(container, CPU, BFLOAT16, kernels=kernels).model
+    assert torch.equal(our_logits(model, PROMPT), logits(twins[0], BFLOAT16, kernels))
+
+
+def test_all_that_is_announced_is_read(twins: tuple[Path, Path]) -> None:
+    done: list[tuple[int, int]] = []
+    for published in (False, True):
+        kernels = backend("reference", BFLOAT16, published=published)
+        folder = ModelFolder.open(twins[0])
+        load_model(folder, CPU, BFLOAT16, lambda *now: done.append(now), kernels=kernels)
+        assert done[-1][0] == done[-1][1]
+    assert all(now <= total for now, total in done)
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda kept: kept.pop(f"{GATES}_scales"), MissingTensorError),
+        (lambda kept: kept.pop(f"{GATES}_blocks"), MissingTensorError),
+        (lambda kept: kept.update({f"{GATES}_scales": torch.zeros(5, 2, 192, dtype=torch.uint8)}),
+         WrongShapeError),
+        (lambda kept: kept.update({f"{GATES}_blocks": torch.zeros(5, 192, 32, dtype=torch.uint8)}),
+         WrongShapeError),
+        (lambda kept: kept.update({f"{GATES}_scales": torch.zeros(5, 192, 2)}), BrokenWeightsError),
+        (lambda kept: kept[f"{GATES}_scales"].fill_(255), BrokenWeightsError),
+        (lambda kept: kept.update({GATES: kept.pop(f"{GATES}_blocks")}), WaymarkError),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("published", [False, True])
+def test_G3_damage_has_a_name(copied: Path, damage: object, error: type, published: bool) -> None:
+    stored = load_file(copied / WEIGHTS)
+    assert callable(damage)
+    damage(stored)
+    save_file(stored, copied / WEIGHTS)
+    with pytest.raises(error):
+        logits(copied, BFLOAT16, backend("reference", BFLOAT16, published=published))
+
+
+def test_G3_blocks_that_config_json_does_not_announce_are_refused(copied: Path) -> None:
+    edit_config(copied, quantization_config=None)
+    with pytest.raises((MissingTensorError, UnsupportedDeviceError)):
+        logits(copied, BFLOAT16)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(copied: Path) -> None:
+    folder, seen = ModelFolder.open(copied), list[int]()
+
+    def progress(now: int, total: int) -> None:
+        if not seen:
+            os.utime(copied / WEIGHTS, ns=(1, 1))
+        seen.append(now)
+
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        load_model(folder, CPU, BFLOAT16, progress)
