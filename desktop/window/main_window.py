@@ -232,7 +232,8 @@ class MainWindow(QMainWindow):
             self._parts.chat.open(last)
 
     def _make_folder(self) -> None:
-        self.side_bar.show()
+        if self.side_bar.isHidden():
+            self._sides.toggle_left()
         self._parts.folders_of_chats.make()
 
     def _regenerate(self) -> None:
