@@ -32,6 +32,7 @@ from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, PresetSettings, read_settings
+from desktop.store.tables.fields import LAST_MOMENT
 
 ENTRY = "backup.json"
 LARGEST_ENTRY = 16 * 2**20
@@ -156,11 +157,11 @@ class BackupController(QObject):
             raise
         finally:
             self._checks = False
-        moment = f"{datetime.fromtimestamp(self._info.made):%Y-%m-%d %H:%M}"
+        made = datetime.fromtimestamp(min(self._info.made, LAST_MOMENT))
         words = tr(
             "The backup of {moment} is complete: {counts}. Waymark closes now and shows it at the "
             "next start."
-        ).format(moment=moment, counts=self._info.counts())
+        ).format(moment=f"{made:%Y-%m-%d %H:%M}", counts=self._info.counts())
         present = len(self._chats.chat_list.chats) + len(self._chats.trash.chats)
         if present:
             kept = tr("Your present chats ({count}) and settings are kept beside, in {folder}.")
@@ -190,8 +191,9 @@ class BackupController(QObject):
         return info
 
     async def _fill(self, database: Database, file: ChatsFile, info: BackupInfo) -> None:
-        found, chats, messages, digests = file.chats(), 0, 0, set[str]()
-        said = time.monotonic()
+        # A file without chats is no export, but may be a backup.
+        found = file.chats() if info.chats else iter(())
+        chats, messages, digests, said = 0, 0, set[str](), time.monotonic()
         while (each := await in_thread(lambda: next(found, None))) is not None:
             if each.chat is None:
                 words = tr("Chat {number} in it can't be read: {title}.")
@@ -206,7 +208,8 @@ class BackupController(QObject):
         read = info.model_copy(
             update={"chats": chats, "messages": messages, "pictures": len(digests)}
         )
-        if read != info:
+        # A picture that was missing then may be here.
+        if (chats, messages) != (info.chats, info.messages) or len(digests) < info.pictures:
             words = tr("It is not complete. It should hold {wanted}, and holds {read}.")
             raise BackupError(words.format(wanted=info.counts(), read=read.counts()))
 

@@ -89,6 +89,18 @@ async def test_U2_a_backup_comes_back_in_another_folder(
         await again.close()
 
 
+async def test_a_backup_without_chats_brings_its_settings(
+    open_app: OpenApp, folders: Folders, tmp_path: Path
+) -> None:
+    app = await open_app()
+    app.parts.settings.set_presets(PRESETS)
+    await app.parts.backup.write(tmp_path / "all.zip")
+    info = await app.parts.backup.prepare(tmp_path / "all.zip")
+    assert info.chats == 0 and with_portable(AppSettings(), info.settings).presets == PRESETS
+    await app.parts.backup._discard()
+    assert not list(folders.data.glob("chats.resto*"))
+
+
 def restored_pictures(found: Folders) -> list[str]:
     with closing(sqlite3.connect(found.database)) as connection:
         return [digest for (digest,) in connection.execute("SELECT digest FROM pictures")]
