@@ -141,8 +141,8 @@ class AccessBox(QFrame):
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
-        self._port = _number("serverPort", tr("Port"), server.set_port)
-        self._port.setRange(LOWEST_PORT, HIGHEST_PORT)
+        ports = (LOWEST_PORT, HIGHEST_PORT)
+        self._port = _number("serverPort", tr("Port"), ports, server.set_port)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
         self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
@@ -150,8 +150,7 @@ class AccessBox(QFrame):
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
         sleep = tr("Sleep after")
-        self._sleep = _number("serverSleep", sleep, server.sleep_after)
-        self._sleep.setRange(0, LONGEST_SLEEP_MIN)
+        self._sleep = _number("serverSleep", sleep, (0, LONGEST_SLEEP_MIN), server.sleep_after)
         self._sleep.setSpecialValueText(tr("never"))
         self._sleep.setSuffix(tr(" minutes"))
         set_tip(
@@ -211,8 +210,11 @@ def _switch(name: str, words: str, changed: Callable[[bool], None]) -> tuple[Swi
     return control, row(control, Label(words), None)
 
 
-def _number(name: str, words: str, changed: Callable[[int], None]) -> QSpinBox:
+def _number(
+    name: str, words: str, limits: tuple[int, int], changed: Callable[[int], None]
+) -> QSpinBox:
     control = named(QSpinBox(), name, words)
+    control.setRange(*limits)
     control.setGroupSeparatorShown(False)
     control.setKeyboardTracking(False)
     control.lineEdit().setTextMargins(7, 0, 0, 0)
