@@ -74,6 +74,7 @@ def _controls(first: int, config: JsonObject) -> list[str]:
     for token_id in range(first, first + _CONTROLS):
         entry = named.get(str(token_id))
         content = entry.get("content") if isinstance(entry, dict) else None
-        named_so = isinstance(content, str) and content
-        found.append(content if named_so else f"<|reserved_token_{token_id}|>")
+        if not isinstance(content, str) or not content:
+            content = f"<|reserved_token_{token_id}|>"
+        found.append(content)
     return found

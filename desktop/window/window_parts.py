@@ -80,6 +80,9 @@ class WindowParts(QObject):
         except BaseException:
             self.database.close()
             raise
+        self._threads = DaemonExecutor("waymark", THREADS)
+        # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
+        asyncio.get_running_loop().set_default_executor(self._threads)
 
     def _make(self, folders: Folders, engine: EngineClient) -> None:
         self.tasks = Tasks(self.failed.emit)
@@ -139,9 +142,6 @@ class WindowParts(QObject):
         self.work = Work(self.replies, self.downloads, self.server)
         self.wakefulness = Wakefulness(self.work, self.settings, self.tasks)
         self.replies.ended.connect(self._on_ended)
-        self._threads = DaemonExecutor("waymark", THREADS)
-        # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
-        asyncio.get_running_loop().set_default_executor(self._threads)
 
     @property
     def notices(self) -> tuple[str, ...]:
