@@ -52,7 +52,7 @@ class Background(Generic[T]):
         self._thread.shutdown()
 
     def check(self) -> None:
-        """That of the load; raises what `build` raised."""
+        """Raises also what `build` raised."""
         self._check_load()
         if self._result.done():
             self._result.result()

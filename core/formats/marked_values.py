@@ -38,10 +38,8 @@ def members(
 
 
 class MarkedValues:
-    """`whole` is the rule of values of a schema, among `lines`.
-
-    `mark` stands around texts: the spelling of a token, or a quoted text.
-    """
+    """`whole` is the rule of values of a schema, among `lines`. `mark` stands around texts: the
+    spelling of a token, or a quoted text."""
 
     def __init__(self, rule: str, schema: Mapping[str, Any], mark: str) -> None:
         self._rule, self._schema = rule, schema
@@ -52,7 +50,6 @@ class MarkedValues:
         self.whole = self._value({**schema, "type": "object"})
 
     def _value(self, schema: object) -> str:
-        """The rule of one value."""
         given: dict[str, Any] = schema if isinstance(schema, dict) else {}
         reference = given.get("$ref")
         if isinstance(reference, str):

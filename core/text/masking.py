@@ -55,7 +55,7 @@ class Marks:
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair of private-use characters that none of `texts` contains."""
+        """The first pair that none of `texts` contains."""
         used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
         left, right = next(free, None), next(free, None)
@@ -170,8 +170,7 @@ def mask(
 
 
 def joined_results(messages: Iterable[TemplateMessage]) -> list[TemplateMessage]:
-    """Messages with results, and the answer to them, as parts of the message that called for them:
-    what Gemma 4's first templates take."""
+    """What Gemma 4's first templates take."""
     joined = list[TemplateMessage]()
     for message in messages:
         calling = joined[-1] if joined and "tool_calls" in joined[-1] else {}
@@ -190,7 +189,7 @@ def _only_answers(message: TemplateMessage) -> bool:
 
 
 def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
-    """A reply in messages that calls a function, whose arguments are the place of its ids."""
+    """The place of the call's arguments is that of its ids."""
     thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
     shown = _assistant(thought, "", ContentStyle())
     arguments = masks.mark(Slot(index, "call", "", reply))
