@@ -140,7 +140,7 @@ class KVBuffer:
         return (num_bytes - self._window_rows * sliding) // max(1, self.bytes_per_token)
 
     def reserve(self, num_tokens: int) -> None:
-        """Make room for that many rows. Raises ValueError past the limit."""
+        """Raises ValueError past the limit."""
         if num_tokens > self._limit:
             raise ValueError(f"{num_tokens} rows do not fit a KV buffer of {self._limit}")
         if num_tokens <= self.capacity:
@@ -209,7 +209,7 @@ class KVBuffer:
         return view.map(_host_copy)
 
     def copy_in(self, start: int, rows: KVRows) -> None:
-        """Put rows back in place. Raises ValueError if they are of another kind."""
+        """Raises ValueError for rows of another kind."""
         if rows.layers.keys() != self.specs.keys():
             raise ValueError("the rows belong to other layers")
         for layer, held in rows.layers.items():

@@ -12,8 +12,8 @@ from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList, TrashList
 from desktop.i18n import tr
 from desktop.services import Services
-from desktop.store.tables import chats, forks, message_tree
-from desktop.store.tables.records import Chat, DeletedMessages, Trashed
+from desktop.store.tables import chats, folders, forks, message_tree
+from desktop.store.tables.records import Chat, DeletedMessages, Folder, Trashed
 
 LONGEST_PAUSE_S = 3600.0
 
@@ -48,8 +48,8 @@ class ChatsController(QObject):
         self._clock.start(_pause_ms())
 
     async def refresh(self) -> None:
-        listed, trashed = await self._database.run(_both)
-        self.chat_list.show(listed)
+        listed, made, trashed = await self._database.run(_all)
+        self.chat_list.show(listed, made)
         self.trash.show(trashed)
         self.shown_changed.emit()
 
@@ -135,9 +135,10 @@ class ChatsController(QObject):
         self.chat_list.set_busy(live.chat, others[0].status or tr("Replying") if others else "")
 
 
-def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Trashed]]:
+def _all(connection: sqlite3.Connection) -> tuple[list[Chat], list[Folder], list[Trashed]]:
     trashed: list[Trashed] = [*chats.trashed(connection), *message_tree.deleted(connection)]
-    return chats.listed(connection), sorted(trashed, key=lambda each: -each.deleted)
+    trashed.sort(key=lambda each: -each.deleted)
+    return chats.listed(connection), folders.listed(connection), trashed
 
 
 def _pause_ms() -> int:

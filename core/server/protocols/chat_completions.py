@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 
 from core.api.chat import ToolCall
-from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
     DONE,
     Call,
@@ -26,7 +25,7 @@ from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
 
-def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+def read(body: Body, reader: Reader, client: str, model: str) -> Call:
     refuse_unsupported(body)
     tools = tools_of(body)
     ask = Ask(
@@ -41,7 +40,7 @@ def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
 
 
 class ChatWriter(Writer):
-    def __init__(self, model: ModelInfo, usage: bool) -> None:
+    def __init__(self, model: str, usage: bool) -> None:
         super().__init__(model)
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._usage = usage
@@ -57,13 +56,18 @@ class ChatWriter(Writer):
         return self._chunk({name: text for name, text in fields.items() if text})
 
     def _call(self, call: ToolCall) -> bytes:
-        """The first delta of a call names it, the next one has its arguments."""
-        index, written = self._num_calls, _written(call)
-        self._num_calls += 1
-        function = {"name": call.name, "arguments": ""}
-        named = {"index": index, **written, "function": function}
-        more = {"index": index, "function": {"arguments": call.arguments}}
-        return self._chunk({"tool_calls": [named]}) + self._chunk({"tool_calls": [more]})
+        """The first delta of a call names it, the next ones have its arguments."""
+        begins, new = self._unsent(call)
+        said = b""
+        if begins:
+            self._num_calls += 1
+            function = {"name": call.name, "arguments": ""}
+            named = {"index": self._num_calls - 1, **_written(call), "function": function}
+            said = self._chunk({"tool_calls": [named]})
+        if new:
+            more = {"index": self._num_calls - 1, "function": {"arguments": new}}
+            said += self._chunk({"tool_calls": [more]})
+        return said
 
     def end(self, ended: Ended) -> bytes:
         last = self._chunk({}, finish_reason(ended), timings=ended.timings())

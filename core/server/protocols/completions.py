@@ -30,7 +30,7 @@ from core.server.requests.refusals import Refusal
 _DEFAULT_TOKENS = 16
 
 
-def read(body: Body, _reader: Reader, client: str, model: ModelInfo) -> Call:
+def read(body: Body, _reader: Reader, client: str, model: str) -> Call:
     refuse_unsupported(body)
     for field in ("echo", "suffix"):
         if body.get(field):
@@ -53,7 +53,7 @@ def prompt_of(prompt: object) -> str:
 
 
 class CompletionWriter(Writer):
-    def __init__(self, model: ModelInfo, usage: bool) -> None:
+    def __init__(self, model: str, usage: bool) -> None:
         super().__init__(model)
         self._id = f"cmpl-{secrets.token_hex(12)}"
         self._usage = usage

@@ -25,12 +25,23 @@ class Writer(ABC):
     # A comment, which every reader of event streams skips.
     keep_alive = b": waiting\n\n"
 
-    def __init__(self, model: ModelInfo) -> None:
-        self.model = model.name
+    def __init__(self, model: str) -> None:
+        self.model = model
         self.created = int(time.time())
+        # The call that is being written, and how much of its arguments was sent.
+        self._call_id, self._sent = "", 0
 
     def begin(self) -> bytes:
         return b""
+
+    def _unsent(self, call: ToolCall) -> tuple[bool, str]:
+        """True for a call that begins, and what was not sent yet of its arguments."""
+        begins = call.id != self._call_id
+        if begins:
+            self._call_id, self._sent = call.id, 0
+        new = call.arguments[self._sent :]
+        self._sent += len(new)
+        return begins, new
 
     @abstractmethod
     def more(self, delta: Delta) -> bytes: ...
@@ -60,10 +71,11 @@ Problem = Callable[[Refusal], Body]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """An endpoint that answers. `read` raises Refusal; `problem` is the body of an error."""
+    """An endpoint that answers. `read` gets the names of client and model, and raises Refusal;
+    `problem` is the body of an error."""
 
     path: str
-    read: Callable[[Body, Reader, str, ModelInfo], Call]
+    read: Callable[[Body, Reader, str, str], Call]
     problem: Problem
 
 
