@@ -17,10 +17,9 @@ from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
-from desktop.chats.chats import ChatsController
+from desktop.chats.chats import ChatsController, Titles
 from desktop.chats.deletion import Deletion
 from desktop.chats.folders import FoldersController
-from desktop.chats.titles import Titles
 from desktop.context.charts import ChartsController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
