@@ -101,9 +101,9 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",
-        tr("What is shown: PDF ({patterns})"): PDF,
         tr("What is shown: HTML ({patterns})"): ".html",
         tr("What is shown: Markdown ({patterns})"): ".md",
+        tr("What is shown: PDF ({patterns})"): PDF,
     }
     filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
     dialog = named(QFileDialog(parent, title), "exportDialog")

@@ -127,8 +127,8 @@ async def test_U2_a_deleted_chat_comes_back(
     [
         ("notes", 0, "notes.zip"),
         ("notes v1.5", 0, "notes v1.5 2.zip"),
-        ("notes.zip", 3, "notes 2.html"),
-        ("new.zip", 4, "new.md"),
+        ("notes.zip", 2, "notes 2.html"),
+        ("new.zip", 3, "new.md"),
     ],
 )
 async def test_U2_no_file_is_replaced_that_the_dialog_did_not_ask_about(
