@@ -219,6 +219,9 @@ class KVBuffer:
         """True if the windows before token `end` of the active sequence are complete."""
         return all(first <= max(0, end - self.tail) for first in self._first.values())
 
+    def drop_window(self) -> None:
+        self._first = dict.fromkeys(self.windowed, self._limit)
+
     def put_window(self, end: int, parts: Sequence[KVRows]) -> None:
         """Put back the windows before token `end`, in parts from the last token on."""
         self.reserve(end)
