@@ -36,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help lock run test test-slow test-gpu test-arm64 test-long test-hostile bench bench-cache bench-reuse native installer test-installer check house format strings clean
+.PHONY: help lock run test test-slow test-gpu test-remote test-arm64 test-long test-hostile bench bench-cache bench-reuse native installer test-installer check house format strings clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -49,13 +49,16 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 	$(BIN)/python -m desktop $(ARGS)
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run the tests headless, all but the slow ones
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not remote" $(ARGS)
 
 test-slow: $(STAMPS)/test $(STAMPS)/qt-test ## run the slow tests: interpreter sweeps, hostile mutants, every processor level
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and compare them with their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
+
+test-remote: $(STAMPS)/test ## test remote engines with llama.cpp's server and vLLM, installed on first use (4 GB)
+	$(BIN)/python -m pytest -m remote -rs tests/remote $(ARGS)
 
 test-arm64: $(STAMPS)/test ## test kernels and a conversation on emulated arm64 processors (root, qemu-user-static, mmdebstrap, arch-test)
 	$(BIN)/python packaging/native/try_arm64.py --workers $(WORKERS) $(ARGS)

@@ -58,8 +58,7 @@ class Restorer:
     evictor: Evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """Restore the deepest place; `always` fetches from disk even if prefilling is quicker.
-        `mark` gets each new node."""
+        """`always` fetches from disk even if prefilling is quicker. `mark` gets each new node."""
         keys = self.tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -122,8 +121,8 @@ class Restorer:
     def _choose(
         self, prompt: Prompt, keys: Sequence[bytes], passed: set[bytes], always: bool, off: bool
     ) -> tuple[Node | None, int, bool]:
-        """The deepest place in memory, how many runs the disk restores beyond it, and if
-        prefilling those is quicker."""
+        """The deepest place in memory, how many runs the disk restores beyond it, and if prefilling
+        those is quicker."""
         if off:
             return None, 0, False
         matched = self.tree.match(keys)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class EngineClient:
         self._loading: Request[Loaded] | None = None
         self._loading_settings: ModelSettings | None = None
         self._sending = asyncio.Lock()
+        self._active_at = time.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def subscribe(self, callback: StateCallback) -> None:
@@ -63,6 +65,11 @@ class EngineClient:
     @property
     def worker_pid(self) -> int | None:
         return self._life.pid
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last request; 0 while one is open."""
+        return 0.0 if self._requests.open_numbers else time.monotonic() - self._active_at
 
     async def start(self) -> None:
         await self._life.start()
@@ -135,6 +142,7 @@ class EngineClient:
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
         """Iterate over the request for its events, or wait for the last one."""
+        self._active_at = time.monotonic()
         request = self._requests.open(command, self.cancel)
         self._spawn_task(self._send(request.command))
         return request
@@ -160,6 +168,7 @@ class EngineClient:
     def _received(self, event: Event) -> None:
         if isinstance(event, Failed) and event.no_model:
             self._settings = self.model = None
+        self._active_at = time.monotonic()
         self._requests.route(event)
 
     def _died(self, words: str) -> None:

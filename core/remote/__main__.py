@@ -1,7 +1,4 @@
-"""`python -m core.remote`: messages on standard input, events on standard output.
-
-Talks to the servers that the user added, from the first reply or look on, until its input closes.
-"""
+"""`python -m core.remote`: messages on standard input, events on standard output."""
 
 from __future__ import annotations
 
@@ -12,14 +9,21 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from core.api.commands import Cancel
-from core.api.errors import InternalError, RemoteAnswerError, RemoteStalledError, WaymarkError
+from core.api.errors import (
+    InternalError,
+    RemoteAnswerError,
+    RemoteRefusedError,
+    RemoteStalledError,
+    WaymarkError,
+)
 from core.api.events import Failed
 from core.client.child import run_child
 from core.client.traces import print_trace
-from core.remote.body import encoded
-from core.remote.connection import Connections, TryAgainError, read_json
+from core.remote.body import JSON, chat_body, completion_body
+from core.remote.connection import Connections, TryAgainError, encoded, read_json
 from core.remote.listing import look
 from core.remote.messages import TO_REMOTE, Connect, Look, Looked, Reply, ToRemote
+from core.remote.prompt_ids import has_ids, prompt_ids
 from core.remote.reading import ReplyReader, events_of
 from core.vision.decode import PictureDecoder
 
@@ -110,18 +114,40 @@ class Service:
         reader = ReplyReader(message)
         self._emit(reader.waiting())
         try:
-            body = await asyncio.to_thread(encoded, message, self._pictures)
-            await self._patiently(message, body, reader)
+            chat = await asyncio.to_thread(chat_body, message, self._pictures)
+            if not await self._reply_to_ids(message, chat, reader):
+                await self._patiently(message, "chat/completions", encoded(chat), reader)
         except asyncio.CancelledError:
             # The user stopped the reply; at the end of the process nobody listens.
             return reader.finished(stopped=True)
         return reader.finished()
 
-    async def _patiently(self, message: Reply, body: bytes, reader: ReplyReader) -> None:
-        """Try again until the first token has come, and never after it."""
+    async def _reply_to_ids(self, message: Reply, chat: JSON, reader: ReplyReader) -> bool:
+        """Ask with replies as they were sampled; False if the server has to be asked with texts."""
+        if not has_ids(message):
+            return False
+        try:
+            async with asyncio.timeout(self._patience.look_s):
+                prompt = await prompt_ids(self._connections(), message, chat)
+        except (TimeoutError, TryAgainError, WaymarkError):
+            return False
+        if prompt is None:
+            return False
+        body = encoded(completion_body(chat, prompt))
+        try:
+            await self._patiently(message, "completions", body, reader)
+        except RemoteRefusedError:
+            # A refusal of the request itself; the texts may be accepted.
+            if reader.begun or reader.fault is not None:
+                raise
+            return False
+        return True
+
+    async def _patiently(self, message: Reply, path: str, body: bytes, reader: ReplyReader) -> None:
+        """Try again, but never after the first token has come."""
         for attempt in range(self._patience.attempts):
             try:
-                await self._stream(message, body, reader)
+                await self._stream(message, path, body, reader)
                 return
             except TryAgainError as failure:
                 if reader.begun:
@@ -131,8 +157,8 @@ class Service:
                     raise failure.error from failure
                 await asyncio.sleep(max(failure.wait_s, self._patience.pause_s * 2**attempt))
 
-    async def _stream(self, message: Reply, body: bytes, reader: ReplyReader) -> None:
-        url = f"{message.server.address}/chat/completions"
+    async def _stream(self, message: Reply, path: str, body: bytes, reader: ReplyReader) -> None:
+        url = f"{message.server.address}/{path}"
         loop, patience, closing = asyncio.get_running_loop(), self._patience, False
         try:
             async with (

@@ -12,9 +12,11 @@ from core.api.errors import ReplyFormatError
 from core.api.params import SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Kind, Reply
+from core.remote.prompt_ids import PromptIds
 from core.vision.decode import PictureDecoder, read_picture
 
 JSON = dict[str, Any]
+_ONLY_CHAT = ("messages", "chat_template_kwargs")
 # A larger picture is sent smaller: no published vision tower sees more of it.
 LONGEST_EDGE = 2_048
 MOST_PICTURE_BYTES = 4 * 2**20
@@ -30,8 +32,8 @@ _REPETITION: dict[Kind, str] = {
 }
 
 
-def encoded(reply: Reply, pictures: PictureDecoder) -> bytes:
-    """The body as JSON. Reads pictures, so call it in a thread. Raises WaymarkError."""
+def chat_body(reply: Reply, pictures: PictureDecoder) -> JSON:
+    """Reads pictures, so call it in a thread. Raises WaymarkError."""
     generate, kind = reply.generate, reply.server.kind
     body: JSON = {
         "model": reply.model,
@@ -47,8 +49,15 @@ def encoded(reply: Reply, pictures: PictureDecoder) -> bytes:
         body["return_progress"] = True
     if kind == "vllm":
         body["return_token_ids"] = True
-    # Half a surrogate pair, from a paste, becomes a question mark.
-    return json.dumps(body, ensure_ascii=False).encode(errors="replace")
+    return body
+
+
+def completion_body(chat: JSON, prompt: PromptIds) -> JSON:
+    """The prompt is ids."""
+    body = {name: value for name, value in chat.items() if name not in _ONLY_CHAT}
+    # Without it, a completion ends after 16 tokens.
+    most = min(body.get("max_tokens", prompt.room), prompt.room)
+    return {**body, "prompt": prompt.ids, "max_tokens": most}
 
 
 def _message(message: Message, pictures: PictureDecoder) -> JSON:

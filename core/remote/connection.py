@@ -41,7 +41,7 @@ class TryAgainError(Exception):
 
 
 def normalised(address: str) -> str:
-    """An address as it was typed, with a scheme and without a final slash.
+    """With a scheme and without a final slash.
 
     Names without a scheme get HTTPS, unless they are local. Raises RemoteUnreachableError.
     """
@@ -105,9 +105,10 @@ class Connections:
         await self._outside.aclose()
         await self._here.aclose()
 
-    async def json(self, url: str, key: str) -> Any:
-        """A GET's JSON. Raises TryAgainError, WaymarkError."""
-        async with self.stream("GET", url, key) as response:
+    async def json(self, url: str, key: str, body: object = None) -> Any:
+        """The JSON that answers a GET, or a POST of `body`. Raises TryAgainError, WaymarkError."""
+        method, sent = ("GET", None) if body is None else ("POST", encoded(body))
+        async with self.stream(method, url, key, sent) as response:
             return await read_json(response)
 
     @contextlib.asynccontextmanager
@@ -127,6 +128,11 @@ class Connections:
                 yield response
         except httpx2.RequestError as error:
             raise _named(error) from error
+
+
+def encoded(body: object) -> bytes:
+    # Half a surrogate pair, from a paste, becomes a question mark.
+    return json.dumps(body, ensure_ascii=False).encode(errors="replace")
 
 
 def _client(**options: Any) -> httpx2.AsyncClient:
@@ -196,7 +202,7 @@ def said_by(body: object, key: str) -> str:
 
 
 def quoted(text: str, key: str) -> str:
-    """A server's words on one line, shortened, without the key and control characters."""
+    """On one line, shortened, without the key and control characters."""
     words = " ".join(text.split())
     if key:
         words = words.replace(key, "[key]")

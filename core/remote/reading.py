@@ -21,10 +21,10 @@ from core.api.limits import LONGEST_REPLY_BYTES
 from core.api.stats import RemoteReport, RequestStats
 from core.remote.connection import host_of, quoted, said_by
 from core.remote.messages import Reply
+from core.remote.prompt_ids import MOST_IDS, read_ids, tokenizer_of
 
 # The ids of a prompt of a million tokens fit into it.
 MOST_EVENT_BYTES = 16 * 2**20
-_MOST_IDS = 2**22
 _VERSION = re.compile(r"(:latest|-\d{4}(-?\d\d-?\d\d)?)$")
 # Blanks before the reply that are held back, as `<think>` may follow.
 _MOST_HELD = 1_024
@@ -33,10 +33,8 @@ _MOST_TOKENS = 2**40
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
-    """The data of server-sent events, a list for each chunk that completes some.
-
-    Raises RemoteAnswerError for an event without end.
-    """
+    """The data of server-sent events, a list for each chunk that completes some. Raises
+    RemoteAnswerError for an event without end."""
     pending, data, size = bytearray(), list[bytes](), 0
     async for chunk in chunks:
         pending += chunk
@@ -147,9 +145,10 @@ class ReplyReader:
             raise RemoteStalledError("The connection ended in the middle of the reply.")
         reason = self._reason or "stop"
         ids = None
-        if self._ids and self._has_ids:
-            tokenizer = f"{self._reply.server.address} {self._reply.model}"
-            ids = ReplyIds.pack(self._ids, tokenizer, starts_in_reasoning=False)
+        # The last one ended the turn, unless the reply was cut off.
+        sampled = self._ids[:-1] if self._reason == "stop" else self._ids
+        if sampled and self._has_ids:
+            ids = ReplyIds.pack(sampled, tokenizer_of(self._reply), starts_in_reasoning=False)
         message = AssistantMessage(
             text="".join(self._text), reasoning="".join(self._reasoning), ids=ids
         )
@@ -218,23 +217,28 @@ class ReplyReader:
         if not isinstance(first, dict):
             return
         delta = first.get("delta") or first.get("message")
+        if isinstance(first.get("text"), str):
+            # An answer to a prompt of ids.
+            delta = {"content": first["text"]}
         if isinstance(delta, dict):
             # vLLM and Ollama say "reasoning", the others "reasoning_content".
             thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
             content = _text(delta.get("content"))
             answer, spelled = self._thought.take(content)
-            ids = _ids(first.get("token_ids"))
+            ids = read_ids(first.get("token_ids"))
             self._has_ids = self._has_ids and (ids is not None or not (content or thought))
             yield answer, thought + spelled, ids or []
         reason = first.get("finish_reason")
         if reason in ("abort", "error"):
             raise RemoteStalledError("The server ended the reply before its end.")
+        # The ids of a stop string are no part of the text.
+        self._has_ids = self._has_ids and not isinstance(first.get("stop_reason"), str)
         if isinstance(reason, str):
             self._reason = _finish_reason(reason, self._reply.generate.sampling.max_tokens)
 
     def _said(self, answer: str, reasoning: str, ids: list[int]) -> Generated | None:
         self._ids += ids
-        if len(self._ids) > _MOST_IDS:
+        if len(self._ids) > MOST_IDS:
             self._ids, self._has_ids = [], False
         reasoning, answer = self._fitting(reasoning), self._fitting(answer)
         if not answer and not reasoning:
@@ -359,9 +363,3 @@ def _text(value: object) -> str:
 
 def _number(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
-
-
-def _ids(value: object) -> list[int] | None:
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        return None
-    return value if all(0 <= each < 2**32 for each in value) else None

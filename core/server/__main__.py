@@ -15,11 +15,13 @@ import platformdirs
 from pydantic import ValidationError
 
 from core.api.errors import InvalidRequestError, WaymarkError
+from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, Precision
 from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
 from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
+from core.library.places import models_of
 from core.server import relayed
 from core.server.access import Access, digest_of
 from core.server.activity import Activity
@@ -29,11 +31,13 @@ from core.server.kept_replies import KeptReplies, delete
 from core.server.listening import bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
+from core.server.switching import SwitchingEngine
 from core.system.private_files import private_folder, write_whole
 
 DEFAULT_PORT = 8484
 _KEY_FILE = "server.key"
 _SHORTEST_KEY = 8
+_MOST_MINUTES = 60 * 24 * 365
 LAN_WORDS = "Other machines can connect. Requests and replies are not encrypted on their way."
 
 
@@ -60,8 +64,36 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
         "--volatile-lines", choices=("steady", "keep"), default="steady",
         help="lines of system prompts that change with each request: keep them steady, or as sent",
     )  # fmt: skip
+    parser.add_argument(
+        "--models", type=Path, action="append", default=[], metavar="FOLDER",
+        help="a request that names a model of this folder has it loaded in place of the other",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sleep", type=_minutes, metavar="MINUTES",
+        help="free the model's memory after so long without requests; the next one loads it again",
+    )  # fmt: skip
     parser.add_argument("--data", type=Path, help="folder for the key, contexts and pictures")
     return parser.parse_args(arguments)
+
+
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not 0 < minutes < _MOST_MINUTES:
+        raise ValueError
+    return minutes
+
+
+def _named(model: ModelInfo, folders: list[Path]) -> dict[str, Path]:
+    """The models that requests may name. Raises InvalidRequestError."""
+    if not folders:
+        return {}
+    found = dict[str, Path]()
+    for folder in folders:
+        models = models_of(folder.resolve())
+        if not models:
+            raise InvalidRequestError(f"There is no model in {folder}.")
+        found = {**{each.name: each.path for each in models}, **found}
+    return {**found, model.name: Path(model.path)}
 
 
 def data_folder(given: Path | None) -> Path:
@@ -134,8 +166,18 @@ async def run(options: argparse.Namespace, data: Path) -> None:
                 delete(replies)
             kept = KeptReplies(replies if cache.disk_bytes != 0 else None)
             with contextlib.closing(kept):
-                answering = Answering(client, cache, kept, options.volatile_lines == "steady")
-                await serve(application(answering, pictures, access, Activity()), listening)
+                engine = SwitchingEngine(client, settings, _named(model, options.models))
+                answering = Answering(engine, cache, kept, options.volatile_lines == "steady")
+                app = application(answering, pictures, access, Activity())
+                sleeping = None
+                if options.sleep is not None:
+                    napping = engine.sleep_when_idle(answering.turns, options.sleep * 60)
+                    sleeping = asyncio.ensure_future(napping)
+                try:
+                    await serve(app, listening)
+                finally:
+                    if sleeping is not None:
+                        sleeping.cancel()
         finally:
             await client.close()
             pictures.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from core.api.chat import (
@@ -25,10 +25,10 @@ from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
 from core.api.reply_format import ReplyFormat
 from core.client.requests import EngineError, Request
-from core.server.calls import CallReader, Piece
+from core.server.calls import CallPart, CallReader, Piece
 from core.server.held import HeldReplies, Placed
 from core.server.kept_replies import KeptReplies
-from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.ask import LATEST, Ask, Delta, Ended
 from core.server.requests.refusals import Refusal
 from core.server.turns import Turns
 
@@ -43,7 +43,17 @@ class Engine(Protocol):
     @property
     def model(self) -> ModelInfo | None: ...
 
+    @property
+    def asleep(self) -> bool:
+        """True if the model was unloaded after idle time; `use` loads it again."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Models that requests may have loaded."""
+
     def ask(self, command: Command[Last_co]) -> Request[Last_co]: ...
+
+    async def use(self, name: str) -> None: ...
 
 
 class Answering:
@@ -77,10 +87,18 @@ class Answering:
             raise Refusal.of(NoModelError("No model is loaded at the moment.").info())
         return self.client.model
 
+    def name_of(self, asked: object) -> str:
+        """The model that answers a request that names one: that one if it may be loaded. Raises
+        Refusal (503)."""
+        name = asked.removesuffix(LATEST) if isinstance(asked, str) else ""
+        return name if name in self.client.names else self.model.name
+
     async def answer(self, ask: Ask) -> AsyncGenerator[Answered, None]:
         """Raises Refusal, before the first event or later; closing it stops the engine's work."""
-        self._check(ask)
+        if not self._needs_load(ask):
+            self._check(ask)
         async with self.turns.turn(ask.client):
+            await self._load_for(ask)
             placed = self.held.place(ask.conversation, ask.client, self._steady)
             # Without room beside the chats, a side request takes its place among them.
             for side in (True, False) if placed.side else (False,):
@@ -95,6 +113,9 @@ class Answering:
 
     async def count(self, ask: Ask) -> Counted:
         """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
+        if self._needs_load(ask):
+            async with self.turns.turn(ask.client):
+                await self._load_for(ask)
         self._check(ask)
         placed = self.held.place(ask.conversation, ask.client, self._steady)
         command = CountPrompt(conversation=placed.conversation, thinking=self._thinking(ask))
@@ -105,6 +126,19 @@ class Answering:
             raise _refusal(error, ask) from None
         finally:
             request.cancel()
+
+    def _needs_load(self, ask: Ask) -> bool:
+        loaded = self.client.model.name if self.client.model is not None else ""
+        return self.client.asleep or (ask.model in self.client.names and ask.model != loaded)
+
+    async def _load_for(self, ask: Ask) -> None:
+        if not self._needs_load(ask):
+            return
+        try:
+            await self.client.use(ask.model)
+        except WaymarkError as error:
+            raise Refusal.of(error.info()) from None
+        self._check(ask)
 
     def _check(self, ask: Ask) -> None:
         most = MOST_PER_TOKEN * self.model.context_length + _SPARE_CHARACTERS
@@ -220,7 +254,7 @@ class Answering:
 
 
 class Said:
-    """The text of a reply so far, and its calls."""
+    """A reply's text so far, and its calls."""
 
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader
@@ -250,6 +284,8 @@ class Said:
             if isinstance(piece, str):
                 self._texts.append(piece)
                 yield Delta(piece)
+            elif isinstance(piece, CallPart):
+                yield Delta(call=piece.call, whole=False)
             else:
                 self.calls.append(piece)
                 yield Delta(call=piece)

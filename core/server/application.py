@@ -13,16 +13,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.server import facts
+from core.api.model_info import ModelInfo
 from core.server.access import Access
 from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
 from core.server.protocols import ollama
-from core.server.protocols.chat_completions import CHAT_COMPLETIONS
-from core.server.protocols.completions import COMPLETIONS, TOKENIZE
+from core.server.protocols.completions import CHAT_COMPLETIONS, COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
-from core.server.protocols.protocol import Count, Problem, Protocol, openai_problem, to_json
+from core.server.protocols.protocol import (
+    Count,
+    Problem,
+    Protocol,
+    capabilities,
+    openai_problem,
+    to_json,
+)
 from core.server.protocols.responses import RESPONSES
 from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
@@ -63,14 +69,14 @@ def application(
         for each in COUNTS
     ]
     routes += [
-        fact("/health", lambda _: facts.health(answering)),
+        fact("/health", lambda _: _health(answering)),
         fact("/api/version", lambda _: {"version": ollama.VERSION}),
-        fact("/api/tags", lambda _: ollama.tags(answering.model)),
+        fact("/api/tags", lambda _: ollama.tags(answering.model, _others(answering))),
         Route("/api/show", show, methods=["POST"]),
-        fact("/v1/models", lambda _: facts.models(answering)),
+        fact("/v1/models", lambda _: _models(answering)),
         fact(
             "/v1/models/{name:path}",
-            lambda request: facts.model(answering, request.path_params["name"]),
+            lambda request: _model(answering, request.path_params["name"]),
         ),
     ]
     handlers = {HTTPException: _unknown, Refusal: _refused}
@@ -81,6 +87,53 @@ def application(
             app, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
     return app
+
+
+def _health(answering: Answering) -> Body:
+    return {
+        "status": "ok",
+        "model": answering.model.name,
+        "asleep": answering.client.asleep,
+        "waiting": answering.turns.num_waiting,
+        "preparing": answering.num_preparing,
+    }
+
+
+def _models(answering: Answering) -> Body:
+    return {
+        "object": "list",
+        "data": [_described(answering.model), *map(_named, _others(answering))],
+    }
+
+
+def _model(answering: Answering, name: str) -> Body:
+    if name in _others(answering):
+        return _named(name)
+    if name != answering.model.name:
+        raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
+    return _described(answering.model)
+
+
+def _others(answering: Answering) -> list[str]:
+    """Models that are loaded if a request names them."""
+    return [name for name in answering.client.names if name != answering.model.name]
+
+
+def _named(name: str) -> Body:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "waymark"}
+
+
+def _described(model: ModelInfo) -> Body:
+    return {
+        **_named(model.name),
+        "context_length": model.context_length,
+        "meta": {
+            "n_ctx": model.context_length,
+            "n_ctx_train": model.model_context_length,
+            "n_params": model.num_parameters,
+            "capabilities": capabilities(model),
+        },
+    }
 
 
 class _Guard:

@@ -1,4 +1,4 @@
-"""Tool calls in a reply's text as it arrives: what is said, and each call when it is complete.
+"""Tool calls in a reply's text as it arrives: what is said, and each call argument by argument.
 
 What looks like a call and can't be read is text, so that nothing is lost.
 """
@@ -10,14 +10,22 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.api.chat import Tool, ToolCall
 from core.api.json_text import parse_json
 from core.api.tools import MARKS, ToolSyntax
 from core.server.marked_calls import PYTHON_WORDS, read_marked
 
-Piece = str | ToolCall
+
+class CallPart(NamedTuple):
+    """A call that is being written: its `arguments` are JSON up to the last one that is complete,
+    with which those of the whole call begin."""
+
+    call: ToolCall
+
+
+Piece = str | CallPart | ToolCall
 _FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")
 _PARAMETER = re.compile(r"\s*<parameter=([^>\n]+)>\n?")
 _PARAMETER_END = "</parameter>"
@@ -32,6 +40,14 @@ _OPENINGS: dict[ToolSyntax, str] = {
     "harmony": "",
 }  # fmt: skip
 _MOST_BLANKS = 64
+_DECODER = json.JSONDecoder()
+_JSON_STRING = r'("(?:[^"\\]|\\.)*+")'
+_JSON_HEAD = re.compile(
+    rf'\s*\{{\s*"name"\s*:\s*{_JSON_STRING}\s*,\s*"(?:arguments|parameters)"\s*:\s*\{{'
+)
+_JSON_KEY = re.compile(rf"\s*,?\s*{_JSON_STRING}\s*:\s*")
+# A number may go on.
+_JSON_NEXT = re.compile(r"\s*[,}]")
 
 
 class CallReader:
@@ -48,6 +64,10 @@ class CallReader:
         self._after_call = self._inside = False
         # No end is before this place of a call.
         self._searched = 0
+        self._so_far = _SO_FAR.get(syntax)
+        # What was told of a call, and the length of text from which it is looked at again.
+        self._told: ToolCall | None = None
+        self._look_at = 0
         self._bare = syntax == "llama3"
 
     def push(self, text: str) -> Iterator[Piece]:
@@ -55,11 +75,13 @@ class CallReader:
         while self._held:
             if self._bare:
                 if not self._held.strip() or self._held.lstrip()[0] == "{":
+                    yield from self._tell(self._held)
                     return
                 self._bare = False
             if self._inside:
                 pieces = self._complete()
                 if pieces is None:
+                    yield from self._tell(self._held[len(self._begin) :])
                     return
                 yield from pieces
                 continue
@@ -73,7 +95,7 @@ class CallReader:
     def close(self) -> Iterator[Piece]:
         rest, self._held = self._held, ""
         if self._bare and (calls := self._parse(rest, self._schemas)):
-            yield from calls
+            yield from self._as_told(calls)
         elif (text := self._blank + rest) and (not self._after_call or text.strip()):
             yield text.lstrip() if self._after_call else text
 
@@ -89,18 +111,51 @@ class CallReader:
             if calls:
                 self._take(end + len(self._end))
                 self._inside, self._after_call, self._blank = False, True, ""
-                return [*calls]
+                return [*self._as_told(calls)]
             if calls is not None:
                 return self._give_up(self._held.find(self._end, start) + len(self._end))
             end = self._held.find(self._end, end + 1)
         self._searched = max(start, len(self._held) - len(self._end) + 1)
         return None
 
+    def _tell(self, text: str) -> Iterator[CallPart]:
+        if self._so_far is None or len(self._held) < self._look_at:
+            return
+        # A long argument isn't read again for each of its tokens.
+        self._look_at = len(self._held) * 17 // 16 + 1
+        found = self._so_far(text, self._schemas)
+        if found is None or found[0] not in self._schemas:
+            return
+        name, arguments = found
+        try:
+            written = _written(arguments).removesuffix("}") if arguments else ""
+        except ValueError:
+            return
+        told = self._told
+        if told is None or written != told.arguments:
+            call_id = new_id() if told is None else told.id
+            self._told = ToolCall(name=name, arguments=written, id=call_id)
+            yield CallPart(self._told)
+
+    def _as_told(self, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+        """The calls, of which the first may have been told in part."""
+        first, told = calls[0], self._told
+        self._told, self._look_at = None, 0
+        if told is not None:
+            arguments = first.arguments
+            if not arguments.startswith(told.arguments):
+                # An argument came twice; the first one was told.
+                known = json.loads(f"{told.arguments}}}")
+                arguments = _written({**known, **json.loads(arguments), **known})
+            first = first.model_copy(update={"id": told.id, "arguments": arguments})
+        yield first
+        yield from calls[1:]
+
     def _may_begin(self, text: str) -> bool:
         return text.startswith(self._opening) or self._opening.startswith(text)
 
     def _give_up(self, length: int) -> list[Piece]:
-        self._inside = False
+        self._inside, self._told, self._look_at = False, None, 0
         return [*self._say(self._take(length))]
 
     def _say(self, text: str) -> Iterator[str]:
@@ -124,6 +179,7 @@ class CallReader:
 
 
 _Schemas = Mapping[str, Mapping[str, Any]]
+_SoFar = tuple[str, dict[str, object]]
 
 
 def new_id() -> str:
@@ -134,13 +190,16 @@ def _call(name: object, arguments: object) -> ToolCall | None:
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         return None
     try:
-        # JSON has no NaN, and a number may be too long to be written.
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        return ToolCall(name=name, arguments=_written(arguments), id=new_id())
     except ValueError:
         return None
+
+
+def _written(arguments: dict[Any, Any]) -> str:
+    """Raises ValueError: JSON has no NaN, and a number may be too long to be written."""
+    text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
     # Python's strings may have the halves of a surrogate pair as two characters.
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return ToolCall(name=name, arguments=whole, id=new_id())
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _of_json(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
@@ -157,21 +216,55 @@ def _of_json(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
     return [found] if found is not None else []
 
 
+def _json_so_far(text: str, _schemas: _Schemas) -> _SoFar | None:
+    head = _JSON_HEAD.match(text)
+    if head is None:
+        return None
+    name, at, arguments = "", head.end(), dict[str, object]()
+    try:
+        name = json.loads(head[1])
+        while (key := _JSON_KEY.match(text, at)) is not None:
+            value, at = _DECODER.raw_decode(text, key.end())
+            if _JSON_NEXT.match(text, at) is None:
+                break
+            arguments.setdefault(json.loads(key[1]), value)
+    except (ValueError, RecursionError):
+        # The last one isn't complete.
+        pass
+    return name, arguments
+
+
 def _of_tags(text: str, schemas: _Schemas) -> list[ToolCall] | None:
+    found = _tags(text, schemas)
+    if found is None:
+        return []
+    name, arguments, rest = found
+    if _PARAMETER.match(rest) is not None:
+        return None
+    call = _call(name, arguments) if rest.strip() == "</function>" else None
+    return [call] if call is not None else []
+
+
+def _tags_so_far(text: str, schemas: _Schemas) -> _SoFar | None:
+    found = _tags(text, schemas)
+    return None if found is None else found[:2]
+
+
+def _tags(text: str, schemas: _Schemas) -> tuple[str, dict[str, object], str] | None:
+    """The name, the parameters that are complete, and the text after them."""
     head = _FUNCTION.match(text)
     if head is None:
-        return []
+        return None
     name, at, arguments = head[1].strip(), head.end(), dict[str, object]()
     known = schemas.get(name, {})
     while (begun := _PARAMETER.match(text, at)) is not None:
         end = text.find(_PARAMETER_END, begun.end())
         if end < 0:
-            return None
+            break
         value = text[begun.end() : end].removesuffix("\n")
-        arguments[begun[1]] = _typed(value, known.get(begun[1]))
+        arguments.setdefault(begun[1], _typed(value, known.get(begun[1])))
         at = end + len(_PARAMETER_END)
-    call = _call(name, arguments) if text[at:].strip() == "</function>" else None
-    return [call] if call is not None else []
+    return name, arguments, text[at:]
 
 
 def _typed(text: str, schema: object) -> object:
@@ -187,7 +280,7 @@ def _typed(text: str, schema: object) -> object:
 
 
 def _kinds(schema: object) -> set[str]:
-    """The types that a schema names; none if it leaves them open."""
+    """None if the schema leaves its types open."""
     if not isinstance(schema, dict):
         return {"string"}
     named = schema.get("type")
@@ -302,6 +395,12 @@ _PARSERS: dict[ToolSyntax, Callable[[str, _Schemas], list[ToolCall] | None]] = {
     "llama3": _of_bare,
     "gemma4": _of_marked,
     "harmony": _of_message,
+}
+# The name and the complete arguments of a call that is being written.
+_SO_FAR: dict[ToolSyntax, Callable[[str, _Schemas], _SoFar | None]] = {
+    "hermes": _json_so_far,
+    "xml": _tags_so_far,
+    "llama3": _json_so_far,
 }
 
 

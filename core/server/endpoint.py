@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from json import JSONDecodeError
 from typing import Any
@@ -90,7 +91,7 @@ async def guarded(
     problem: Problem,
     work: Callable[[Request, Connection], Awaitable[None]],
 ) -> None:
-    """Do the work of a request until it is done or its client has gone, and answer its errors."""
+    """Until it is done or its client has gone; errors are answered."""
     connection, entry = Connection(send), entry_of(scope)
     try:
         await work(Request(scope, receive), connection)
@@ -116,7 +117,7 @@ async def guarded(
 
 
 def client_of(request: Request) -> str:
-    """A name that tells programs apart: where one runs, and what it calls itself."""
+    """Tells programs apart: where one runs, and what it calls itself."""
     host = request.client.host if request.client is not None else ""
     return f"{host} {request.headers.get('user-agent', '')}"
 
@@ -135,9 +136,11 @@ class AnswerEndpoint:
         entry_of(request.scope).begin()
         reader = Reader(self._pictures)
         with self._pictures.releasing(reader.images):
+            model = self._answering.name_of(body.get("model"))
             # Pictures are decoded and stored.
-            read = partial(self._protocol.read, body, reader, client_of(request))
-            call = await asyncio.to_thread(read, self._answering.model)
+            read = partial(self._protocol.read, body, reader, client_of(request), model)
+            call = await asyncio.to_thread(read)
+            call = replace(call, ask=replace(call.ask, model=model))
             await until_gone(request, self._respond(call, connection, entry_of(request.scope)))
 
     async def _respond(self, call: Call, connection: Connection, entry: Entry) -> None:
@@ -156,7 +159,7 @@ class AnswerEndpoint:
             if isinstance(event, Delta):
                 answer.append(event.answer)
                 reasoning.append(event.reasoning)
-                calls += [event.call] if event.call is not None else []
+                calls += [event.call] if event.call is not None and event.whole else []
             else:
                 text, thought = "".join(answer), "".join(reasoning)
                 await connection.whole(call.writer.whole(text, thought, event, calls))
@@ -203,6 +206,7 @@ class CountEndpoint:
         with self._pictures.releasing(reader.images):
             read = partial(self._count.read, body, reader, client_of(request))
             ask = await asyncio.to_thread(read)
+            ask = replace(ask, model=self._answering.name_of(body.get("model")))
 
             async def work() -> None:
                 counted = await self._answering.count(ask)

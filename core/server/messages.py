@@ -1,7 +1,7 @@
 """Messages between the window and the process of its local server.
 
-The server asks the window's engine: its commands come to the window, which sends them on and hands
-the events back.
+The server's commands come to the window, which sends them on to its engine and hands the events
+back.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from core.api.commands import Answered as Command
 from core.api.commands import Cancel, CountPrompt, Generate, PrefillReply
 from core.api.errors import ErrorInfo
-from core.api.events import Answer
+from core.api.events import Answer, Loaded
 from core.api.model_info import ModelInfo
 from core.api.params import Frozen
 
@@ -20,9 +21,9 @@ RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone
 
 
 class Serve(Frozen):
-    """The first message: listen. `key` is the digest of the key (`core.server.access`), `replies`
-    the file that keeps replies, "" for none; `steady`: see `core.server.volatile`. Answered by
-    Listening or NotListening."""
+    """The first message, before ModelIs: listen. `key` is the digest of the key
+    (`core.server.access`), `replies` the file that keeps replies, "" for none; `steady`: see
+    `core.server.volatile`. Answered by Listening or NotListening."""
 
     type: Literal["serve"] = "serve"
     port: int
@@ -31,14 +32,23 @@ class Serve(Frozen):
     pictures: str
     replies: str = ""
     steady: bool = True
-    model: ModelInfo | None
 
 
 class ModelIs(Frozen):
-    """The window's model from now on, None while there is none."""
+    """The window's model from now on, None while there is none. `names` are those that it loads
+    for a request; `asleep`: see `core.server.answering.Engine`."""
 
     type: Literal["model_is"] = "model_is"
     model: ModelInfo | None
+    names: tuple[str, ...] = ()
+    asleep: bool = False
+
+
+class UseModel(Command[Loaded]):
+    """Load a model by its name, or wake the one that sleeps."""
+
+    type: Literal["use_model"] = "use_model"
+    name: str
 
 
 class Answered(Frozen):
@@ -64,7 +74,9 @@ class Asked(Frozen):
     """A command for the engine."""
 
     type: Literal["asked"] = "asked"
-    command: Annotated[Generate | PrefillReply | CountPrompt | Cancel, Field(discriminator="type")]
+    command: Annotated[
+        Generate | PrefillReply | CountPrompt | UseModel | Cancel, Field(discriminator="type")
+    ]
 
 
 class RequestSeen(Frozen):

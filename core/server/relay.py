@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from core.api.errors import (
     NoModelError,
     WaymarkError,
 )
-from core.api.events import Answer, Failed
+from core.api.events import Answer, Failed, Loaded
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, DraftSettings
 from core.client.child import Child
@@ -38,6 +38,7 @@ from core.server.messages import (
     NotListening,
     RequestSeen,
     Serve,
+    UseModel,
 )
 
 MODE = "--below-window"
@@ -46,21 +47,24 @@ ServerNews = Listening | NotListening | RequestSeen | ErrorInfo
 
 
 class LocalServer:
-    """`heard` gets the server's news in order; `settings` are those of the next request."""
+    """`heard` gets the server's news in order; `settings` are those of the next request. `use`
+    loads a model by its name, or the last one for any other name."""
 
     def __init__(
         self,
         engine: EngineClient,
         heard: Callable[[ServerNews], None],
         settings: Callable[[], tuple[CacheSettings, DraftSettings]],
+        use: Callable[[str], Awaitable[ModelInfo]],
         log_file: Path | None = None,
         command: Sequence[str] | None = None,
     ) -> None:
-        self._engine, self._heard, self._settings = engine, heard, settings
+        self._engine, self._heard = engine, heard
+        self._settings, self._use = settings, use
         self._child = Child(
             command or program("core.server", MODE), FROM_SERVER, self._take, self._ended, log_file
         )
-        self._model: ModelInfo | None = None
+        self._served = ModelIs(model=None)
         self._pictures = Path()
         self._closing = False
         # The server's open requests by its own numbers.
@@ -69,7 +73,7 @@ class LocalServer:
 
     @property
     def model(self) -> ModelInfo | None:
-        return self._model
+        return self._served.model
 
     @property
     def pid(self) -> int | None:
@@ -83,8 +87,7 @@ class LocalServer:
             await self._child.start(serve)
         except EngineDiedError as error:
             raise EngineDiedError(error.message, "The local server could not start") from error
-        if self._model != serve.model:
-            await self._child.send(ModelIs(model=self._model))
+        await self._child.send(self._served)
 
     async def close(self) -> None:
         """End the process and its requests. Idempotent."""
@@ -94,23 +97,26 @@ class LocalServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def set_model(self, model: ModelInfo | None) -> None:
+    def serve(self, now: ModelIs) -> None:
         """Serve this model from now on. Requests to one that is gone end with an error."""
-        if model == self._model:
+        before, self._served = self._served, now
+        if now == before:
             return
-        self._model = model
-        gone = NoModelError("The model was changed or unloaded while this request ran.").info()
-        for number in list(self._open):
-            self._drop(number)
-            self._answer(Failed(request=number, error=gone))
-        self._spawn(ModelIs(model=model))
+        if now.model != before.model or now.asleep:
+            gone = NoModelError("The model was changed or unloaded while this request ran.").info()
+            for number in list(self._open):
+                self._drop(number)
+                self._answer(Failed(request=number, error=gone))
+        self._spawn(now)
 
     def _take(self, message: FromServer) -> None:
         if not isinstance(message, Asked):
             self._heard(message)
             return
         command = message.command
-        if not isinstance(command, Generate | PrefillReply | CountPrompt):
+        if isinstance(command, UseModel):
+            self._spawn_task(self._answer_use(command))
+        elif not isinstance(command, Generate | PrefillReply | CountPrompt):
             self._drop(command.target)
         elif (error := self._objection(command)) is not None:
             self._answer(Failed(request=command.request, error=error.info()))
@@ -118,7 +124,7 @@ class LocalServer:
             self._ask(command)
 
     def _objection(self, command: Generate | PrefillReply | CountPrompt) -> WaymarkError | None:
-        if self._model is None:
+        if self._served.model is None or self._served.asleep:
             return NoModelError("No model is loaded at the moment.")
         if not all(_is_below(path, self._pictures) for path in _paths(command.conversation)):
             return InvalidRequestError("A picture is not one that was sent.")
@@ -133,9 +139,7 @@ class LocalServer:
             ours |= {"draft": draft, "probe": None}
         request = self._engine.ask(command.model_copy(update=ours))
         self._open[command.request] = request
-        task = asyncio.ensure_future(self._pass_on(command.request, request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn_task(self._pass_on(command.request, request))
 
     async def _pass_on(self, number: int, request: Request[Any]) -> None:
         async for event in request:
@@ -156,15 +160,26 @@ class LocalServer:
         self._open.pop(event.request, None)
         self._spawn(Answered(event=event))
 
+    async def _answer_use(self, command: UseModel) -> None:
+        try:
+            model = await self._use(command.name)
+        except WaymarkError as error:
+            self._answer(Failed(request=command.request, error=error.info()))
+        else:
+            self._answer(Loaded(request=command.request, model=model))
+
     def _spawn(self, message: ModelIs | Answered) -> None:
         async def send() -> None:
             with contextlib.suppress(WaymarkError):
                 await self._child.send(message)
 
         if self._child.pid is not None:
-            task = asyncio.ensure_future(send())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn_task(send())
+
+    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _ended(self) -> None:
         for number in list(self._open):

@@ -1,7 +1,4 @@
-"""The server's process below a window: it listens to clients, and asks the window's engine.
-
-It holds no model and reads no model's files. It ends when its input does.
-"""
+"""The server's process below a window: it listens to clients, and asks the window's engine."""
 
 from __future__ import annotations
 
@@ -39,6 +36,7 @@ from core.server.messages import (
     NotListening,
     Serve,
     ToServer,
+    UseModel,
 )
 from core.server.requests.pictures import Pictures
 
@@ -46,8 +44,10 @@ Emit = Callable[[BaseModel], None]
 
 
 class RelayedEngine:
-    def __init__(self, emit: Emit, model: ModelInfo | None) -> None:
-        self.model = model
+    def __init__(self, emit: Emit) -> None:
+        self.model: ModelInfo | None = None
+        self.names: tuple[str, ...] = ()
+        self.asleep = False
         self._emit = emit
         self._requests = RequestTable()
 
@@ -60,17 +60,21 @@ class RelayedEngine:
             self._requests.fail(request.id, error.info())
         return request
 
+    async def use(self, name: str) -> None:
+        await self.ask(UseModel(name=name)).last()
+
     def take(self, message: ToServer) -> None:
         match message:
             case ModelIs():
-                self.model = message.model
+                self.model, self.names = message.model, message.names
+                self.asleep = message.asleep
             case Answered():
                 self._requests.route(message.event)
             case Serve():
                 pass
 
     def close(self, error: ErrorInfo) -> None:
-        self.model = None
+        self.model, self.asleep = None, False
         self._requests.fail_all(error)
 
     def _cancel(self, number: int) -> None:
@@ -83,7 +87,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     first = await anext(messages, None)
     if not isinstance(first, Serve):
         return
-    engine = RelayedEngine(emit, first.model)
+    engine = RelayedEngine(emit)
     try:
         listening = bound(first.port, first.lan)
     except WaymarkError as error:

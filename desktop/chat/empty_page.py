@@ -95,7 +95,7 @@ class EmptyPage(QWidget):
         self._lay_out()
 
     def show_status(self, status: EngineStatus) -> None:
-        missing = status.phase is Phase.EMPTY
+        missing = status.phase is Phase.EMPTY and not status.asleep
         self._missing.setVisible(missing)
         self._offered = not missing
         self._defaults.setText(default_words(status.model) if status.model is not None else "")

@@ -201,6 +201,7 @@ class ReplyRun:
             while not has_model(self._engine.status) and not stopped.done():
                 self._say(self._engine.status.waiting_words())
                 changed = asyncio.ensure_future(self._engine.until_other())
+                self._engine.wake()
                 await asyncio.wait({changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
             return not stopped.done()

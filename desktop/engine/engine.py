@@ -10,11 +10,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.api.commands import DeleteMatrices
-from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
+from core.api.errors import ErrorInfo, NoModelError, RequestCancelled, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineClient
 from core.client.life import RESTARTED_WORDS, EngineState
+from core.client.requests import EngineError
 from desktop.engine.engine_status import EngineStatus, Phase, remember_names, shown_name
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
@@ -38,6 +39,7 @@ class EngineController(QObject):
         self._wanted: ModelSettings | None = None
         # Settings of the last model that loaded.
         self.loaded: ModelSettings | None = None
+        self._failure: ErrorInfo | None = None
         self._waiting: list[asyncio.Future[None]] = []
         engine.subscribe(self._on_state)
 
@@ -51,7 +53,7 @@ class EngineController(QObject):
 
     def load(self, settings: ModelSettings) -> None:
         """In the background, cancelling a load in progress."""
-        self._wanted = settings
+        self._wanted, self._failure = settings, None
         self.client.cancel_load()
         # An engine that is starting loads `_wanted` afterwards.
         if self.client.state is not EngineState.STARTING:
@@ -72,6 +74,31 @@ class EngineController(QObject):
         """A restart loads none."""
         self._wanted = None
         self._tasks.spawn(self._unload(), tr("Ejecting the model"))
+
+    def sleep(self) -> None:
+        """Free the memory of a model that is ready, until `wake`."""
+        self._tasks.spawn(self._sleep(), tr("Ejecting the model"))
+
+    def wake(self) -> None:
+        if self.status.asleep and self._wanted is not None:
+            self.load(self._wanted)
+
+    async def until_loaded(self) -> ModelInfo:
+        """The model that was asked for last, once it is loaded. Raises WaymarkError."""
+        wanted = self._wanted
+        await self.until(
+            lambda status: (
+                self._failure is not None
+                or self._wanted is not wanted
+                or status.phase in (Phase.FAILED, Phase.CLOSED)
+                or (status.phase is Phase.READY and self.loaded is wanted)
+            )
+        )
+        if self._failure is not None:
+            raise EngineError(self._failure)
+        if self.model is None or self.loaded is not wanted:
+            raise NoModelError(tr("Another model was chosen meanwhile."))
+        return self.model
 
     def cancel_load(self) -> None:
         self.client.cancel_load()
@@ -104,6 +131,12 @@ class EngineController(QObject):
         if self._wanted is None:
             self.loaded = None
             self._rest("")
+
+    async def _sleep(self) -> None:
+        if self.status.phase is Phase.READY:
+            # A message that is sent from now on loads the model after it has gone.
+            self._set(EngineStatus(Phase.EMPTY, asleep=True))
+            await self.client.unload()
 
     async def _begin(self) -> None:
         if await self._started():
@@ -147,6 +180,7 @@ class EngineController(QObject):
         if self.client.model is not None:
             # The previous model stays loaded, and a restart loads it.
             self._wanted = self.loaded
+        self._failure = failure
         # Before the reason is shown, so that the settings no longer name the folder that failed.
         self.load_failed.emit(failure)
         if failure.name == RequestCancelled.__name__:

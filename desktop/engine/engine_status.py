@@ -42,7 +42,8 @@ COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`trouble` is the last error, kept until a model is loaded; `silent`: the engine has not
-    answered for a while; `cancelled`: the user cancelled the last load."""
+    answered for a while; `cancelled`: the user cancelled the last load; `asleep`: the model was
+    unloaded after idle time."""
 
     phase: Phase = Phase.STARTING
     model: ModelInfo | None = None
@@ -51,6 +52,7 @@ class EngineStatus:
     trouble: str = ""
     silent: bool = False
     cancelled: bool = False
+    asleep: bool = False
 
     @property
     def runs(self) -> bool:
@@ -69,6 +71,8 @@ class EngineStatus:
                 return tr("Loading the model")
             case Phase.READY if self.model:
                 return f"{self.model.device}, {precision_name(self.model.precision)}"
+            case Phase.EMPTY if self.asleep:
+                return tr("The model sleeps")
             case Phase.EMPTY | Phase.READY if self.cancelled:
                 return tr("Loading was cancelled")
             case Phase.EMPTY | Phase.READY:

@@ -194,7 +194,7 @@ class ModelSwitcher(ToolButton):
             name = place.model
         elif model is not None:
             name = model_name(model)
-        elif status.phase in COMING:
+        elif status.phase in COMING or status.asleep:
             name = shown_name(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX
         self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))

@@ -6,15 +6,18 @@ import asyncio
 import enum
 import secrets
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.errors import ErrorInfo, WaymarkError
+from core.api.model_info import ModelInfo, published_name
 from core.api.params import CacheSettings, DraftSettings
+from core.gguf.library import FoundModel
 from core.server.access import digest_of
 from core.server.kept_replies import delete
-from core.server.messages import Listening, NotListening, RequestSeen, Serve
+from core.server.messages import Listening, ModelIs, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
 from core.server.requests.pictures import Pictures
 from desktop.engine.engine import EngineController
@@ -22,12 +25,13 @@ from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
-from desktop.store.folders import Folders
+from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.store.settings import ServerSettings
 
 MOST_SHOWN = 50
 # Clients that are refused may ask a thousand times a second.
 SHOW_EVERY_MS = 200
+LOOK_EVERY_MS = 10_000
 KEY_BYTES = 24
 # States of requests that are still being answered.
 UNFINISHED = ("waiting", "reading", "writing")
@@ -70,13 +74,18 @@ class ServerController(QObject):
         settings: SettingsController,
         engine: EngineController,
         folders: Folders,
+        find: Callable[[], Awaitable[list[FoundModel]]],
     ) -> None:
+        """`find` lists the models on this computer."""
         super().__init__()
-        self._tasks, self._settings = tasks, settings
+        self._tasks, self._settings, self._find = tasks, settings, find
         self._folders = folders
         self.engine = engine
         log = folders.engine_log.with_name("server.log")
-        self._server = LocalServer(engine.client, self._hear, self._of_requests, log)
+        self._server = LocalServer(engine.client, self._hear, self._of_requests, self._use, log)
+        # The served model, also while it sleeps, and the paths of those that programs may name.
+        self._model: ModelInfo | None = None
+        self._paths: dict[str, str] = {}
         self._changing = asyncio.Lock()
         # The number of changes to the settings, and of the last one that was applied.
         self._changes = self._applied = 0
@@ -91,6 +100,9 @@ class ServerController(QObject):
         self._listed = QTimer(self, singleShot=True, interval=SHOW_EVERY_MS)
         self._listed.timeout.connect(self.listed)
         engine.changed.connect(self._on_engine)
+        self._idle = QTimer(self, interval=LOOK_EVERY_MS)
+        self._idle.timeout.connect(self._sleep_if_idle)
+        self._idle.start()
 
     @property
     def settings(self) -> ServerSettings:
@@ -121,6 +133,12 @@ class ServerController(QObject):
     def keep_steady(self, steady: bool) -> None:
         self._change({"steady": steady})
 
+    def allow_loads(self, loads: bool) -> None:
+        self._change({"loads": loads})
+
+    def sleep_after(self, minutes: int) -> None:
+        self._change({"sleep_min": minutes})
+
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
@@ -135,6 +153,7 @@ class ServerController(QObject):
         self._apply()
 
     async def close(self) -> None:
+        self._idle.stop()
         async with self._changing:
             await self._server.close()
             await self._delete_unwanted()
@@ -185,8 +204,8 @@ class ServerController(QObject):
                 pictures=str(self._pictures),
                 replies=str(self._replies) if self._keeps else "",
                 steady=settings.steady,
-                model=self._server.model,
             )
+            await self._find_models()
             try:
                 await self._server.start(serve)
             except WaymarkError as error:
@@ -197,7 +216,38 @@ class ServerController(QObject):
         return settings.cache, settings.draft
 
     def _on_engine(self, status: EngineStatus) -> None:
-        self._server.set_model(status.model if status.phase is Phase.READY else None)
+        if not status.asleep:
+            self._model = status.model if status.phase is Phase.READY else None
+        self._tell()
+
+    def _tell(self) -> None:
+        asleep = self.engine.status.asleep and self._model is not None
+        names = tuple(self._paths)
+        self._server.serve(ModelIs(model=self._model, names=names, asleep=asleep))
+
+    async def _find_models(self) -> None:
+        """The models that programs may have loaded; the first of a name is meant by it."""
+        self._paths = {}
+        if self.settings.loads:
+            recent = self._settings.settings.recent_models
+            found = {each.name: str(each.path) for each in reversed(await self._find())}
+            self._paths = {**{published_name(path): path for path in recent if path}, **found}
+            self._paths[DEMO_MODEL.name] = ""
+        self._tell()
+
+    async def _use(self, name: str) -> ModelInfo:
+        path, model = self._paths.get(name), self.engine.model
+        if path is not None and (model is None or model.path != (path or str(DEMO_MODEL))):
+            self._settings.set_model_path(path)
+            self._settings.load()
+        else:
+            self.engine.wake()
+        return await self.engine.until_loaded()
+
+    def _sleep_if_idle(self) -> None:
+        minutes = self.settings.sleep_min
+        if self.settings.on and minutes and self.engine.client.idle_s >= minutes * 60:
+            self.engine.sleep()
 
     def _hear(self, news: ServerNews) -> None:
         match news:

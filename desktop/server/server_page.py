@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
@@ -10,6 +12,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QFormLayout,
     QFrame,
+    QHBoxLayout,
     QHeaderView,
     QPlainTextEdit,
     QSpinBox,
@@ -28,11 +31,12 @@ from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, named
+from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
+LONGEST_SLEEP_MIN = 1_440
 LEAST_HEIGHT = 150
 LONGEST_NAME = 60
 _NUMBERS = (3, 4, 5, 6)
@@ -91,60 +95,80 @@ class AccessBox(QFrame):
         self.setObjectName("serverAccess")
         self.setProperty("class", "card")
         self._server = server
-        serves = tr("Let programs on this computer use the model")
-        self._on = named(Switch(), "serverOn", serves)
-        self._on.toggled.connect(server.switch)
+        self._on, on = _switch(
+            "serverOn", tr("Let programs on this computer use the model"), server.switch
+        )
+        self._lan, lan = _switch(
+            "serverLan", tr("Also let other computers in this network"), server.allow_lan
+        )
+        self._steady, steady = _switch(
+            "serverSteady",
+            tr("Hold lines steady that programs change with each request, such as dates"),
+            server.keep_steady,
+        )
+        self._loads, loads = _switch(
+            "serverLoads",
+            tr("Load another model of this computer when a program asks for it by name"),
+            server.allow_loads,
+        )
         self._state = Label(name="serverState", style="muted small", wraps=True)
+        self._warning = _warning(
+            "serverLanWarning",
+            tr(
+                "Other computers reach this one at its own address in the network. Whoever has the "
+                "key can ask the model, and what is asked and answered is not encrypted: anyone on "
+                "the network's way can read it."
+            ),
+        )
+        self._loads_warning = _warning(
+            "serverLoadsWarning", tr("Then programs decide which model this window uses, too.")
+        )
+        column(
+            on,
+            self._state,
+            self._form(server),
+            lan,
+            self._warning,
+            steady,
+            loads,
+            self._loads_warning,
+            of=self,
+            margins=(12, 10, 12, 10),
+            spacing=8,
+        )
+
+    def _form(self, server: ServerController) -> QFormLayout:
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
-        self._port = named(QSpinBox(), "serverPort", tr("Port"))
-        self._port.setRange(LOWEST_PORT, HIGHEST_PORT)
-        self._port.setGroupSeparatorShown(False)
-        self._port.setKeyboardTracking(False)
-        self._port.lineEdit().setTextMargins(7, 0, 0, 0)
-        self._port.valueChanged.connect(server.set_port)
+        ports = (LOWEST_PORT, HIGHEST_PORT)
+        self._port = _number("serverPort", tr("Port"), ports, server.set_port)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
         self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
-        others = tr("Also let other computers in this network")
-        self._lan = named(Switch(), "serverLan", others)
-        self._lan.toggled.connect(server.allow_lan)
-        self._warning = Label(
+        sleep = tr("Sleep after")
+        self._sleep = _number("serverSleep", sleep, (0, LONGEST_SLEEP_MIN), server.sleep_after)
+        self._sleep.setSpecialValueText(tr("never"))
+        self._sleep.setSuffix(tr(" minutes"))
+        set_tip(
+            self._sleep,
             tr(
-                "Other computers reach this one at its own address in the network. Whoever has the "
-                "key can ask the model, and what is asked and answered is not encrypted: anyone on "
-                "the network's way can read it."
+                "The model's memory is freed after so long without requests, of this window too. "
+                "The next one loads it again, and finds what was read on disk."
             ),
-            name="serverLanWarning",
-            style="warning small",
-            wraps=True,
         )
-        steady = tr("Hold lines steady that programs change with each request, such as dates")
-        self._steady = named(Switch(), "serverSteady", steady)
-        self._steady.toggled.connect(server.keep_steady)
         form = QFormLayout()
-        form.addRow(
-            Label(tr("Address"), style="label"), row(self._address, self._copy_address, None)
-        )
-        form.addRow(Label(tr("Port"), style="label"), row(self._port, None))
-        form.addRow(
-            Label(tr("Key"), style="label"), row((self._key, 1), self._copy_key, self._renew)
-        )
-        column(
-            row(self._on, Label(serves), None),
-            self._state,
-            form,
-            row(self._lan, Label(others), None),
-            self._warning,
-            row(self._steady, Label(steady), None),
-            of=self,
-            margins=(12, 10, 12, 10),
-            spacing=8,
-        )
+        for words, controls in (
+            (tr("Address"), row(self._address, self._copy_address, None)),
+            (tr("Port"), row(self._port, None)),
+            (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
+            (sleep, row(self._sleep, None)),
+        ):
+            form.addRow(Label(words, style="label"), controls)
+        return form
 
     @property
     def _url(self) -> str:
@@ -155,14 +179,16 @@ class AccessBox(QFrame):
         server, settings = self._server, self._server.settings
         for control, value in (
             (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
+            (self._loads, settings.loads),
         ):  # fmt: skip
             control.blockSignals(True)
             control.setChecked(value)
             control.blockSignals(False)
             control.update()
-        self._port.blockSignals(True)
-        self._port.setValue(settings.port)
-        self._port.blockSignals(False)
+        for box, amount in ((self._port, settings.port), (self._sleep, settings.sleep_min)):
+            box.blockSignals(True)
+            box.setValue(amount)
+            box.blockSignals(False)
         self._state.setText(server.status.words())
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
@@ -174,6 +200,30 @@ class AccessBox(QFrame):
         self._copy_key.setVisible(bool(server.new_key))
         self._renew.setVisible(bool(settings.key))
         self._warning.setVisible(settings.lan)
+        self._loads_warning.setVisible(settings.loads)
+
+
+def _switch(name: str, words: str, changed: Callable[[bool], None]) -> tuple[Switch, QHBoxLayout]:
+    """The control, and the row of it and its words."""
+    control = named(Switch(), name, words)
+    control.toggled.connect(changed)
+    return control, row(control, Label(words), None)
+
+
+def _number(
+    name: str, words: str, limits: tuple[int, int], changed: Callable[[int], None]
+) -> QSpinBox:
+    control = named(QSpinBox(), name, words)
+    control.setRange(*limits)
+    control.setGroupSeparatorShown(False)
+    control.setKeyboardTracking(False)
+    control.lineEdit().setTextMargins(7, 0, 0, 0)
+    control.valueChanged.connect(changed)
+    return control
+
+
+def _warning(name: str, words: str) -> Label:
+    return Label(words, name=name, style="warning small", wraps=True)
 
 
 class ConnectBox(QFrame):

@@ -31,6 +31,7 @@ from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
 from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.tables.records import Begin
 
 RECENT_MODELS = 8
 # Models whose name and settings are remembered, the one used last first.
@@ -123,6 +124,10 @@ class Preset(Settings):
     values: dict[str, Any] = Field(default_factory=dict)
     model: str = ""
 
+    @property
+    def begin(self) -> Begin:
+        return Begin(self.system, self.format, self.values)
+
 
 class PresetSettings(Settings):
     """`default` names the preset of new chats, '' for none."""
@@ -138,13 +143,22 @@ class PresetSettings(Settings):
     def named(self, name: str) -> Preset | None:
         return next((each for each in self.presets if each.name == name), None)
 
+    @property
+    def begin(self) -> Begin:
+        """What a new chat begins with that is in no folder."""
+        preset = self.named(self.default)
+        return preset.begin if preset else Begin()
+
 
 class ServerSettings(Settings):
     """`key` is a digest, empty until the server is switched on first; `steady`: see
-    `core.server.volatile`."""
+    `core.server.volatile`. `loads`: a program may have another model loaded by its name. The model
+    sleeps after `sleep_min` minutes without requests, never for 0."""
 
     on: bool = False
     steady: bool = True
+    loads: bool = False
+    sleep_min: Annotated[int, Field(ge=0, le=1_440)] = 0
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""

@@ -91,7 +91,13 @@ class HeaderBar(QFrame):
 
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
-        title = tr("New chat") if place is None else self._chats.chat_list.chats[place].title
+        folder = self._chat.folder
+        if place is not None:
+            title = self._chats.chat_list.chats[place].title
+        elif folder is None:
+            title = tr("New chat")
+        else:
+            title = tr("New chat in {folder}").format(folder=folder.name)
         self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:
@@ -103,6 +109,7 @@ class HeaderBar(QFrame):
         self._state.set_words(status.words())
         set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
+        bad = bad and not status.asleep
         bad = bad and not status.cancelled
         theme.set_class(self._state, "warning small" if bad else "muted small")
         self._restart.setVisible(self._needs_restart)

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,8 +31,8 @@ from tests.bench.folders import Shape, write_random
 from tests.bench.levels import here
 from tests.bench.llama.build import Build, usual_folder
 from tests.bench.machine import machine
+from tests.bench.server_process import KEY, ServerProcess
 
-KEY = "key-of-the-bench"
 CONTEXT, TOKENS, TURNS = 16_384, 24, 6
 SHAPE = Shape(
     layers=8, hidden=512, mlp=1_536, heads=8, kv_heads=2, head_dim=64, linear_heads=4,
@@ -43,7 +42,6 @@ SHAPE = Shape(
 _WORD = re.compile("Ġ[a-z]{2,}")
 # What a person takes to read a short reply; Waymark prefills the reply meanwhile.
 PAUSE_S = 0.5
-START_S = 120.0
 SYSTEM = {"role": "system", "content": "You describe pictures of shapes and nothing else. " * 40}
 TOOL = {
     "type": "function",
@@ -188,29 +186,10 @@ def waymark(model: Path, folder: Path) -> Iterator[Peer]:
 
 @contextmanager
 def llama(program: Path, model: Path, vision: Path, threads: int) -> Iterator[Peer]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     command = [str(program), "-m", str(model), "--mmproj", str(vision), "--jinja"]
-    command += ["--port", str(port), "--api-key", KEY, "-c", str(CONTEXT), "-t", str(threads)]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
-        try:
-            peer = Peer("llama-server", f"http://127.0.0.1:{port}")
-            _wait(peer, server)
-            yield peer
-        finally:
-            server.terminate()
-
-
-def _wait(peer: Peer, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            peer.client.models.list()
-            return
-        except openai.APIError:
-            time.sleep(0.2)
-    raise RuntimeError(f"{peer.name} did not start")
+    command += ["--api-key", KEY, "-c", str(CONTEXT), "-t", str(threads)]
+    with ServerProcess("llama-server", command, model.with_name("llama-server.log")) as server:
+        yield Peer(server.name, server.url)
 
 
 def written(build: Build, folder: Path) -> tuple[Path, Path]:

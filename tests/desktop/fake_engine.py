@@ -185,6 +185,8 @@ def _set_event() -> asyncio.Event:
 class FakeEngine(EngineClient):
     """Does nothing by itself but load; a test answers what is in `asked`."""
 
+    idle_s = 0.0
+
     def __init__(self, model: ModelInfo | None = None) -> None:
         self.state = EngineState.CLOSED
         self.model: ModelInfo | None = None

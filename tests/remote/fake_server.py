@@ -65,6 +65,8 @@ class FakeServer:
     def __init__(self, certificate: ssl.SSLContext | None = None) -> None:
         self._certificate = certificate
         self.answers: dict[str, deque[Answer]] = {}
+        # Answers that depend on the request.
+        self.tells: dict[str, Callable[[Asked], Answer]] = {}
         self.asked: list[Asked] = []
         self.gone = 0
         self._over = asyncio.Event()
@@ -109,7 +111,9 @@ class FakeServer:
             asked = await _request(reader)
             self.asked.append(asked)
             waiting = self.answers.get(asked.path)
-            if waiting is None:
+            if (tell := self.tells.get(asked.path)) is not None:
+                answer = tell(asked)
+            elif waiting is None:
                 answer = as_json({"error": {"message": "not found"}}, 404)
             else:
                 answer = waiting.popleft() if len(waiting) > 1 else waiting[0]

@@ -3,9 +3,13 @@ sources (vLLM 0.32, SGLang, llama.cpp's server, Ollama, LM Studio)."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 Chunk = dict[str, Any]
+# Answers of real servers, and the model that they are asked for.
+RECORDED = Path(__file__).with_name("recorded")
+MODEL = "tiny"
 
 
 def _chunk(choices: list[Chunk], model: str, **more: object) -> Chunk:
@@ -40,7 +44,9 @@ VLLM = [
     ),
     _chunk([_choice({"reasoning": "Easy."}, token_ids=[7])], "Qwen/Qwen3-8B"),
     _chunk([_choice({"content": "Red"}, token_ids=[11, 12])], "Qwen/Qwen3-8B"),
-    _chunk([_choice({"content": "."}, "stop", stop_reason=None, token_ids=[13])], "Qwen/Qwen3-8B"),
+    _chunk(
+        [_choice({"content": "."}, "stop", stop_reason=None, token_ids=[13, 2])], "Qwen/Qwen3-8B"
+    ),
     _chunk(
         [],
         "Qwen/Qwen3-8B",

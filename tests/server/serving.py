@@ -8,10 +8,12 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import anthropic
 import openai
@@ -33,13 +35,14 @@ from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.messages import RequestSeen
 from core.server.requests.pictures import Pictures
+from core.server.switching import SwitchingEngine
 
 KEY = "a key for the tests"
 LIMIT_S = 60.0
 CACHE = CacheSettings(interval=64)
 ACCESS = Access(digest_of(KEY))
 Result = TypeVar("Result")
-Connect = Callable[[], Awaitable[EngineClient]]
+Connect = Callable[[], Awaitable[Any]]
 
 
 @dataclass
@@ -104,7 +107,11 @@ def until(condition: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def serving(
-    connect: Connect, folder: Path, access: Access = ACCESS, disk: bool = False
+    connect: Connect,
+    folder: Path,
+    access: Access = ACCESS,
+    disk: bool = False,
+    models: Mapping[str, Path] = MappingProxyType({}),
 ) -> Iterator[Served]:
     ready: list[Served | BaseException] = []
     ended: list[Callable[[], object]] = []
@@ -112,7 +119,11 @@ def serving(
     async def run() -> None:
         client = await connect()
         kept = KeptReplies(folder / "replies.db" if disk else None)
-        answering = Answering(client, CACHE, kept)
+        engine: Any = client
+        if isinstance(client, EngineClient):
+            assert client.wanted is not None
+            engine = SwitchingEngine(client, client.wanted, models)
+        answering = Answering(engine, CACHE, kept)
         pictures = Pictures(folder / "pictures")
         seen: list[RequestSeen] = []
         with contextlib.closing(bound(0, access.lan)) as listening:
@@ -150,9 +161,15 @@ def serving(
 
 
 @contextlib.contextmanager
-def serving_model(model: Path, folder: Path, disk: bool = False) -> Iterator[Served]:
+def serving_model(
+    model: Path,
+    folder: Path,
+    disk: bool = False,
+    models: Mapping[str, Path] = MappingProxyType({}),
+) -> Iterator[Served]:
     """A real worker with the model of a folder."""
-    with serving(lambda: connected(model, folder, disk), folder, disk=disk) as served:
+    connect = partial(connected, model, folder, disk)
+    with serving(connect, folder, disk=disk, models=models) as served:
         yield served
 
 
@@ -191,6 +208,9 @@ class ScriptedEngine:
 
     def __init__(self, *answers: str | Failed | None, then: str | None = "Yes.") -> None:
         self.model = MODEL
+        self.names: tuple[str, ...] = ()
+        self.used: list[str] = []
+        self.asleep = False
         self.commands: list[Generate] = []
         self.counted: list[CountPrompt] = []
         self.cancelled: list[int] = []
@@ -201,11 +221,15 @@ class ScriptedEngine:
     def answer_next(self, answer: str | Failed | None) -> None:
         self._answers = itertools.chain([answer], self._answers)
 
-    async def connect(self) -> EngineClient:
-        return cast(EngineClient, self)
+    async def connect(self) -> ScriptedEngine:
+        return self
 
     async def close(self) -> None:
         pass
+
+    async def use(self, name: str) -> None:
+        self.used.append(name)
+        self.asleep = False
 
     def ask(self, command: Answered[Any]) -> Request[Any]:
         number = next(self._numbers)

@@ -20,7 +20,7 @@ from core.api.tools import ToolSyntax
 from core.formats.check import fault, refusal
 from core.formats.grammar import message_grammar
 from core.helper.grammars import matcher
-from core.server.calls import CallReader
+from core.server.calls import CallPart, CallReader, Piece
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -83,15 +83,20 @@ def marked(value: object) -> str:
     return json.dumps(value)
 
 
-def read(syntax: ToolSyntax, pieces: Sequence[str]) -> tuple[str, list[ToolCall]]:
-    reader, text, calls = CallReader(syntax, TOOLS), "", list[ToolCall]()
-    found = [each for piece in pieces for each in reader.push(piece)]
-    for each in (*found, *reader.close()):
-        if isinstance(each, str):
-            text += each
-        else:
-            calls.append(each)
-    return text, calls
+def pieces_of(syntax: ToolSyntax, texts: Sequence[str]) -> list[Piece]:
+    reader = CallReader(syntax, TOOLS)
+    return [*(each for text in texts for each in reader.push(text)), *reader.close()]
+
+
+def read(syntax: ToolSyntax, texts: Sequence[str]) -> tuple[str, list[ToolCall]]:
+    pieces = pieces_of(syntax, texts)
+    told = dict[str, str]()
+    for part in (each.call for each in pieces if isinstance(each, CallPart)):
+        assert part.name == "weather" and part.arguments.startswith(told.get(part.id, ""))
+        told[part.id] = part.arguments
+    calls = [each for each in pieces if isinstance(each, ToolCall)]
+    assert all(each.arguments.startswith(told.get(each.id, "")) for each in calls)
+    return "".join(each for each in pieces if isinstance(each, str)), calls
 
 
 def cut(text: str, places: list[int]) -> list[str]:
@@ -108,6 +113,63 @@ def test_a_call_is_read_however_it_arrives(syntax: ToolSyntax, places: list[int]
     assert text == said.strip()
     assert [(call.name, json.loads(call.arguments)) for call in calls] == [("weather", arguments)]
     assert calls[0].id
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "xml", "llama3"])
+def test_a_call_is_told_argument_by_argument(syntax: ToolSyntax) -> None:
+    arguments = {"town": "b, c", "days": 35, "places": ["a"], "unit": "C"}
+    pieces = pieces_of(syntax, list(written(syntax, arguments)))
+    *parts, call = pieces
+    assert isinstance(call, ToolCall) and json.loads(call.arguments) == arguments
+    told = [each.call for each in parts if isinstance(each, CallPart)]
+    assert len(told) == len(parts) and {each.id for each in told} == {call.id}
+    assert [each.arguments for each in told][:3] == [
+        "", '{"town": "b, c"', '{"town": "b, c", "days": 35'
+    ]  # fmt: skip
+    assert call.arguments.startswith(told[-1].arguments)
+
+
+@pytest.mark.parametrize(("syntax", "text", "whole"), [
+    ("xml", "<tool_call>\n<function=weather>\n<parameter=town>\na\n</parameter>\n"
+     "<parameter=unit>\nC\n</parameter>\n<parameter=town>\nb\n</parameter>\n</function>\n"
+     "</tool_call>", {"town": "a", "unit": "C"}),
+    ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "a", "unit": "C", "town": "b"'
+     "}}</tool_call>", {"town": "a", "unit": "C"}),
+])  # fmt: skip
+def test_an_argument_that_comes_twice_is_the_one_that_was_told(
+    syntax: ToolSyntax, text: str, whole: dict[str, str]
+) -> None:
+    _, (call,) = read(syntax, list(text))
+    assert json.loads(call.arguments) == whole
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "xml"])
+def test_a_call_that_breaks_off_is_told_as_far_as_it_came_and_nothing_is_lost(
+    syntax: ToolSyntax,
+) -> None:
+    text = written(syntax, {"town": "a", "unit": "C"})[:-20]
+    pieces = pieces_of(syntax, [*text, " and so on"])
+    assert any(isinstance(each, CallPart) for each in pieces)
+    assert not any(isinstance(each, ToolCall) for each in pieces)
+    assert "".join(each for each in pieces if isinstance(each, str)) == f"{text} and so on"
+
+
+def test_a_long_argument_is_looked_at_in_linear_time() -> None:
+    reader = CallReader("hermes", TOOLS)
+    list(reader.push('<tool_call>{"name": "weather", "arguments": {"town": "a", "unit": "'))
+    looks = 0
+    so_far = reader._so_far
+    assert so_far is not None
+
+    def counted(text: str, schemas: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return so_far(text, schemas)
+
+    reader._so_far = counted
+    for _ in range(20_000):
+        assert list(reader.push("word, ")) == []
+    assert looks < 200
 
 
 @pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4"])
@@ -131,14 +193,14 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("lfm2", "<|tool_call_start|>[__import__('os').system('x')]<|tool_call_end|>"),
     ("lfm2", f"<|tool_call_start|>[f(x={'(' * 5_000})]<|tool_call_end|>"),
     ("llama3", '{"name": "unknown", "parameters": {}}'), ("llama3", '{"answer": 4}'),
+    ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
     ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),
     ("gemma4", f"<|tool_call>call:f{{a:{'[' * 5_000}}}<tool_call|>"),
-    ("gemma4", "<|tool_call>call:"), ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"),
-    ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
+    ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"), ("gemma4", "<|tool_call>call:"),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
-    for pieces in ([text], list(text)):
-        assert read(syntax, pieces) == (text, [])
+    for texts in ([text], list(text)):
+        assert read(syntax, texts) == (text, [])
 
 
 GOOD = '<tool_call>\n{"name": "weather", "arguments": {"town": "a"}}\n</tool_call>'

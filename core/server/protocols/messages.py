@@ -33,7 +33,7 @@ def problem(refusal: Refusal) -> Body:
     return {"type": "error", "error": {"type": kind, "message": words}}
 
 
-def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+def read(body: Body, reader: Reader, client: str, model: str) -> Call:
     return Call(read_ask(body, reader, client), MessageWriter(model), bool(body.get("stream")))
 
 
@@ -85,7 +85,7 @@ class MessageWriter(Writer):
 
     keep_alive = event({"type": "ping"}, "ping")
 
-    def __init__(self, model: ModelInfo) -> None:
+    def __init__(self, model: str) -> None:
         super().__init__(model)
         self._id = f"msg_{secrets.token_hex(12)}"
         self._open = ""
@@ -109,15 +109,19 @@ class MessageWriter(Writer):
             piece = {"type": f"{kind}_delta", field: text}
             parts.append(self._event("content_block_delta", index=self._index, delta=piece))
         if delta.call is not None:
-            parts.append(self._call(delta.call))
+            parts.append(self._call(delta.call, delta.whole))
         return b"".join(parts)
 
-    def _call(self, call: ToolCall) -> bytes:
-        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        begun = self._close() + self._begin_block("tool_use", block)
-        piece = {"type": "input_json_delta", "partial_json": call.arguments}
-        delta = self._event("content_block_delta", index=self._index, delta=piece)
-        return begun + delta + self._close()
+    def _call(self, call: ToolCall, whole: bool) -> bytes:
+        begins, new = self._unsent(call)
+        said = b""
+        if begins:
+            block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+            said = self._close() + self._begin_block("tool_use", block)
+        if new:
+            piece = {"type": "input_json_delta", "partial_json": new}
+            said += self._event("content_block_delta", index=self._index, delta=piece)
+        return said + self._close() if whole else said
 
     def end(self, ended: Ended) -> bytes:
         # A message has at least one block.

@@ -19,7 +19,7 @@ from core.server.protocols.protocol import (
     finish_reason,
     to_json,
 )
-from core.server.requests.ask import Ask, Delta, Ended
+from core.server.requests.ask import LATEST, Ask, Delta, Ended
 from core.server.requests.content import Reader
 from core.server.requests.parameters import Body, effort_of, sampling_of, schema_format
 from core.server.requests.refusals import Refusal
@@ -27,7 +27,6 @@ from core.server.requests.tools import tools_of
 
 # The version of Ollama whose interface this is: some programs refuse older ones.
 VERSION = "0.13.0"
-_LATEST = ":latest"
 
 
 def problem(refusal: Refusal) -> Body:
@@ -35,7 +34,7 @@ def problem(refusal: Refusal) -> Body:
     return {"error": words}
 
 
-def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+def read(body: Body, reader: Reader, client: str, model: str) -> Call:
     options = body.get("options")
     tools = tools_of(body)
     ask = Ask(
@@ -65,13 +64,16 @@ class OllamaWriter(Writer):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, model: ModelInfo) -> None:
+    def __init__(self, model: str) -> None:
         super().__init__(model)
         # Readers expect an object in every line.
         self.keep_alive = self._line("")
 
     def more(self, delta: Delta) -> bytes:
         fields: Body = {"thinking": delta.reasoning} if delta.reasoning else {}
+        if not delta.whole:
+            # The protocol has whole calls only.
+            return b""
         if delta.call is not None:
             fields["tool_calls"] = [_written(delta.call)]
         return self._line(delta.answer, **fields)
@@ -129,15 +131,19 @@ def _writing_ns(stats: RequestStats) -> int:
     return round(stats.reply_tokens / speed * 1e9) if speed else 0
 
 
-def tags(model: ModelInfo) -> Body:
-    entry = {"name": model.name, "model": model.name, "modified_at": _now(), "size": 0}
-    return {"models": [{**entry, "digest": model.fingerprint, "details": _details(model)}]}
+def tags(model: ModelInfo, others: Sequence[str]) -> Body:
+    entries = [
+        {"name": name, "model": name, "modified_at": _now(), "size": 0, "digest": "", "details": {}}
+        for name in (model.name, *others)
+    ]
+    entries[0] |= {"digest": model.fingerprint, "details": _details(model)}
+    return {"models": entries}
 
 
 def show(body: Body, model: ModelInfo) -> Body:
     """Raises Refusal for a model that isn't there."""
     name = body.get("model", body.get("name"))
-    if not isinstance(name, str) or name.removesuffix(_LATEST) != model.name:
+    if not isinstance(name, str) or name.removesuffix(LATEST) != model.name:
         raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
     family = model.family
     return {

@@ -25,12 +25,23 @@ class Writer(ABC):
     # A comment, which every reader of event streams skips.
     keep_alive = b": waiting\n\n"
 
-    def __init__(self, model: ModelInfo) -> None:
-        self.model = model.name
+    def __init__(self, model: str) -> None:
+        self.model = model
         self.created = int(time.time())
+        # The call that is being written, and how much of its arguments was sent.
+        self._call_id, self._sent = "", 0
 
     def begin(self) -> bytes:
         return b""
+
+    def _unsent(self, call: ToolCall) -> tuple[bool, str]:
+        """True for a call that begins, and what was not sent yet of its arguments."""
+        begins = call.id != self._call_id
+        if begins:
+            self._call_id, self._sent = call.id, 0
+        new = call.arguments[self._sent :]
+        self._sent += len(new)
+        return begins, new
 
     @abstractmethod
     def more(self, delta: Delta) -> bytes: ...
@@ -60,10 +71,11 @@ Problem = Callable[[Refusal], Body]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """An endpoint that answers. `read` raises Refusal; `problem` is the body of an error."""
+    """An endpoint that answers. `read` gets the names of client and model, and raises Refusal;
+    `problem` is the body of an error."""
 
     path: str
-    read: Callable[[Body, Reader, str, ModelInfo], Call]
+    read: Callable[[Body, Reader, str, str], Call]
     problem: Problem
 
 
@@ -100,27 +112,10 @@ def event(data: Any, name: str = "") -> bytes:
     return b"".join((head, b"data: ", to_json(data), b"\n\n"))
 
 
-def refuse_unsupported(body: Body) -> None:
-    """Raises Refusal for OpenAI's fields whose absence from an answer a client can't handle."""
-    if body.get("n") not in (None, 1):
-        raise Refusal("Only one reply is sampled for a request.", "n")
-    # In legacy completions 0 is a number of alternatives, beside the sampled token.
-    if (logprobs := body.get("logprobs")) is not None and logprobs is not False:
-        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
-
-
-def wants_usage(body: Body) -> bool:
-    options = body.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
 def finish_reason(ended: Ended) -> str:
     if ended.complete and ended.calls:
         return "tool_calls"
     return "stop" if ended.complete else "length"
-
-
-DONE = b"data: [DONE]\n\n"
 
 
 def openai_problem(refusal: Refusal) -> Body:
@@ -133,13 +128,3 @@ def openai_problem(refusal: Refusal) -> Body:
         "code": refusal.code or None,
     }
     return {"error": error}
-
-
-def openai_usage(ended: Ended) -> Body:
-    stats = ended.stats
-    return {
-        "prompt_tokens": stats.prompt_tokens,
-        "completion_tokens": stats.reply_tokens,
-        "total_tokens": stats.prompt_tokens + stats.reply_tokens,
-        "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
-    }

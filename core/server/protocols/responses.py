@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.api.chat import ToolCall
-from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import Call, Protocol, Writer, event, openai_problem
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
@@ -16,7 +15,7 @@ from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
 
-def read(body: Body, reader: Reader, client: str, model: ModelInfo) -> Call:
+def read(body: Body, reader: Reader, client: str, model: str) -> Call:
     tools = tools_of(body)
     for field in ("previous_response_id", "conversation"):
         if body.get(field):
@@ -87,13 +86,14 @@ def _is_reply(message: object) -> bool:
 class ResponseWriter(Writer):
     """Writes output items: a thought, then a message; one is done before the next is added."""
 
-    def __init__(self, model: ModelInfo) -> None:
+    def __init__(self, model: str) -> None:
         super().__init__(model)
         self._id = f"resp_{secrets.token_hex(12)}"
         self._number = -1
         # Finished items, and the kind, id and text of the one that is open.
         self._items: list[Body] = []
         self._kind = self._item_id = self._text = ""
+        self._called: ToolCall | None = None
 
     def begin(self) -> bytes:
         response = self._response("in_progress")
@@ -103,19 +103,26 @@ class ResponseWriter(Writer):
 
     def more(self, delta: Delta) -> bytes:
         said = self._add("reasoning", delta.reasoning) + self._add("message", delta.answer)
-        return said if delta.call is None else said + self._call(delta.call)
+        return said if delta.call is None else said + self._call(delta.call, delta.whole)
 
-    def _call(self, call: ToolCall) -> bytes:
-        closed, item = self._close(), _call_item(call)
-        place = {"item_id": item["id"], "output_index": len(self._items)}
-        begun = {**item, "status": "in_progress", "arguments": ""}
-        arguments = "response.function_call_arguments"
-        told = self._event("response.output_item.added", output_index=len(self._items), item=begun)
-        told += self._event(f"{arguments}.delta", **place, delta=call.arguments)
-        told += self._event(f"{arguments}.done", **place, name=call.name, arguments=call.arguments)
-        told += self._event("response.output_item.done", output_index=len(self._items), item=item)
-        self._items.append(item)
-        return closed + told
+    def _call(self, call: ToolCall, whole: bool) -> bytes:
+        begins, new = self._unsent(call)
+        told = b""
+        if begins:
+            told = self._close()
+            self._kind, self._item_id = "call", _new_id("call")
+            item = _call_item(call, self._item_id, "in_progress", "")
+            told += self._event(
+                "response.output_item.added", output_index=len(self._items), item=item
+            )
+        place = {"item_id": self._item_id, "output_index": len(self._items)}
+        self._called = call
+        if new:
+            told += self._event(f"{_ARGUMENTS}.delta", **place, delta=new)
+        if not whole:
+            return told
+        done = {"name": call.name, "arguments": call.arguments}
+        return told + self._event(f"{_ARGUMENTS}.done", **place, **done) + self._close("completed")
 
     def end(self, ended: Ended) -> bytes:
         opened = b"" if self._items or self._kind else self._open("message")
@@ -130,7 +137,9 @@ class ResponseWriter(Writer):
             self._items.append(_item("reasoning", _new_id("reasoning"), "completed", reasoning))
         if text or not calls:
             self._items.append(_item("message", _new_id("message"), "completed", text))
-        self._items += map(_call_item, calls)
+        self._items += [
+            _call_item(call, _new_id("call"), "completed", call.arguments) for call in calls
+        ]
         return self._response("completed", ended)
 
     def broken(self, refusal: Refusal) -> bytes:
@@ -151,17 +160,23 @@ class ResponseWriter(Writer):
         added = self._event("response.output_item.added", output_index=len(self._items), item=item)
         return added + self._part_event("content_part.added", part=_part(kind, ""))
 
-    def _close(self) -> bytes:
+    def _close(self, status: str = "incomplete") -> bytes:
+        """End the open item; the status is a call's."""
         if not self._kind:
             return b""
+        if self._kind == "call":
+            assert self._called is not None
+            arguments = self._called.arguments
+            return self._done(_call_item(self._called, self._item_id, status, arguments))
         part = _part(self._kind, self._text)
         done = self._part_event(f"{_PARTS[self._kind]}.done", text=self._text)
         done += self._part_event("content_part.done", part=part)
-        item = _item(self._kind, self._item_id, "completed", self._text)
-        done += self._event("response.output_item.done", output_index=len(self._items), item=item)
+        return done + self._done(_item(self._kind, self._item_id, "completed", self._text))
+
+    def _done(self, item: Body) -> bytes:
+        index, self._kind = len(self._items), ""
         self._items.append(item)
-        self._kind = ""
-        return done
+        return self._event("response.output_item.done", output_index=index, item=item)
 
     def _part_event(self, kind: str, **fields: object) -> bytes:
         place = {"item_id": self._item_id, "output_index": len(self._items), "content_index": 0}
@@ -196,6 +211,7 @@ class ResponseWriter(Writer):
         return response
 
 
+_ARGUMENTS = "response.function_call_arguments"
 _PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
 
 
@@ -214,14 +230,14 @@ def _item(kind: str, item_id: str, status: str, text: str) -> Body:
     return {**item, "role": "assistant"} if kind == "message" else {**item, "summary": []}
 
 
-def _call_item(call: ToolCall) -> Body:
+def _call_item(call: ToolCall, item_id: str, status: str, arguments: str) -> Body:
     return {
         "type": "function_call",
-        "id": _new_id("call"),
+        "id": item_id,
         "call_id": call.id,
         "name": call.name,
-        "arguments": call.arguments,
-        "status": "completed",
+        "arguments": arguments,
+        "status": status,
     }
 
 

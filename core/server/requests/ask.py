@@ -11,13 +11,16 @@ from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.server.requests.tools import NO_TOOLS, Tools
 
+# The end of a name in Ollama's protocol.
+LATEST = ":latest"
 _MODELS_OWN = SamplingParams()
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
-    `thinking` None leaves the choice to the model's template. The fields are the protocol's names
+    `thinking` None leaves the choice to the model's template; `model` is the one that is to answer,
+    "" for any. The fields are the protocol's names
     for the conversation and for the format, for errors."""
 
     conversation: Conversation
@@ -28,16 +31,18 @@ class Ask:
     format: ReplyFormat | None = None
     prompt_field: str = "messages"
     format_field: str = "response_format"
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """More of a reply. While the prompt is read there is no text, but the `stats` so far: the first
-    ones say that the request was accepted."""
+    ones say that the request was accepted. A `call` that isn't `whole` has the arguments so far."""
 
     answer: str = ""
     reasoning: str = ""
     call: ToolCall | None = None
+    whole: bool = True
     stats: RequestStats | None = None
 
 

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QPlainTextEdi
 
 from core.client.child import Child
 from core.client.client import EngineClient
+from core.gguf.library import FoundModel
 from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
@@ -29,7 +30,7 @@ from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, type_in, words
 
 HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
@@ -60,11 +61,11 @@ def client(app: App, key: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=address(app), api_key=key, max_retries=0, timeout=60)
 
 
-async def asked(app: App, key: str, messages: list[Any], **fields: Any) -> Any:
+async def asked(app: App, key: str, messages: list[Any], model: str = "any", **fields: Any) -> Any:
     def ask() -> Any:
         with client(app, key) as connection:
             create: Any = connection.chat.completions.create
-            return create(model="any", messages=messages, **fields)
+            return create(model=model, messages=messages, **fields)
 
     return await in_thread(ask)
 
@@ -205,6 +206,79 @@ async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
     assert (await answered).choices[0].message.content == ""
     await engine.die()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
+
+
+async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+
+    async def find_models() -> list[FoundModel]:
+        return [FoundModel(Path("/models/other"), "other", "", None)]
+
+    monkeypatch.setattr(app.parts.server, "_find", find_models)
+
+    async def answer(model: str) -> Any:
+        number = len(engine.asked)
+        running = asyncio.ensure_future(asked(app, key, HELLO, model=model))
+        await until(lambda: len(engine.asked) > number)
+        engine.asked[-1].finish("Shapes.")
+        return await running
+
+    assert (await answer("other")).model == "stand-in"
+    loads = len(engine.loads)
+    assert words(app, "serverLoadsWarning") == ""
+    find(app, QAbstractButton, "serverLoads").setChecked(True)
+    assert words(app, "serverLoadsWarning") != ""
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    models = await in_thread(lambda: client(app, key).models.list().data)
+    assert {each.id for each in models} >= {"stand-in", "other"}
+    engine.model_to_load = model_info(name="other", path="/models/other")
+    assert (await answer("other")).model == "other"
+    assert [each.path for each in engine.loads[loads:]] == ["/models/other"]
+    assert app.parts.settings.settings.model.path == "/models/other"
+    assert (await answer("gpt-4")).model == "other"
+    # The load of another one fails, and the request says why.
+    engine.model_to_load = None
+    error = await refused(asked(app, key, HELLO, model="demo"))
+    assert "config.json is missing" in error.message
+    assert (await answer("other")).model == "other"
+
+
+async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    find(app, QSpinBox, "serverSleep").setValue(5)
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    engine.idle_s = 299.0
+    server, status = app.parts.server, app.parts.engine
+    loads = len(engine.loads)
+
+    async def fall_asleep() -> None:
+        engine.idle_s = 300.0
+        server._sleep_if_idle()
+        await until(lambda: status.status.asleep)
+        engine.idle_s = 0.0
+
+    server._sleep_if_idle()
+    await asyncio.sleep(0)
+    assert not status.status.asleep
+    await fall_asleep()
+    assert engine.model is None
+    models = await in_thread(lambda: client(app, key).models.list().data)
+    assert [each.id for each in models] == ["stand-in"]
+    running = asyncio.ensure_future(asked(app, key, HELLO))
+    await until(lambda: len(engine.asked) == 1)
+    engine.asked[0].finish("Shapes.")
+    assert (await running).model == "stand-in" and len(engine.loads) == loads + 1
+    await fall_asleep()
+    type_in(app, "And now?")
+    app.window.page.composer.text.send_asked.emit()
+    await until(lambda: len(engine.asked) == 2)
+    assert len(engine.loads) == loads + 2 and not engine.asked[1].command.guest
 
 
 @pytest.mark.parametrize("stream", [False, True])
