@@ -4708,8 +4708,8 @@ Modell: {model}</translation>
         <translation>Ganzen Text einer Nachricht auswählen, Auswahl kopieren</translation>
     </message>
     <message>
-        <source>Paste text, picture files or a picture</source>
-        <translation>Text, Bilddateien oder ein Bild einfügen</translation>
+        <source>Paste text, files or a picture</source>
+        <translation>Text, Dateien oder ein Bild einfügen</translation>
     </message>
     <message>
         <source>Rename or delete the selected chat</source>
@@ -4732,8 +4732,8 @@ Modell: {model}</translation>
         <translation>Im großen Bild: kopieren, speichern</translation>
     </message>
     <message>
-        <source>Chat with a model on this computer. Nothing you write leaves it.</source>
-        <translation>Chatten Sie mit einem Modell auf diesem Computer. Nichts, was Sie schreiben, verlässt ihn.</translation>
+        <source>Chat with a model on this computer. Nothing you write leaves it unless you use a server that you added.</source>
+        <translation>Chatten Sie mit einem Modell auf diesem Computer. Nichts, was Sie schreiben, verlässt ihn, außer Sie verwenden einen Server, den Sie hinzugefügt haben.</translation>
     </message>
     <message>
         <source>Licences</source>
