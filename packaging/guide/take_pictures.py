@@ -25,8 +25,8 @@ SETTLED_S = 2.0
 REPLY_S = 60.0
 CHOICES = ("The star is red.", "The star is green.", "The star is blue.")
 WORDS = {
-    "en": ("Shapes", "Picture puzzle", "One of three", "Precise", "fit", "user-guide.md"),
-    "de": ("Formen", "Bilderrätsel", "Eine von drei", "Genau", "passt", "user-guide.de.md"),
+    "en": ("Shapes", "Picture puzzle", "One of three", "Precise", "model", "user-guide.md"),
+    "de": ("Formen", "Bilderrätsel", "Eine von drei", "Genau", "Modell", "user-guide.de.md"),
 }
 
 
@@ -37,7 +37,7 @@ class Photographer:
 
     async def until(self, reached: Callable[[], object]) -> None:
         async with asyncio.timeout(REPLY_S):
-            while not reached():
+            while not reached():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
     async def take(self, name: str, of: QWidget | None = None) -> None:
@@ -95,7 +95,9 @@ class Photographer:
         self.parts.chat.ask_for(ReplyFormat(kind="choice", choices=CHOICES))
         await self.ask("What colour is the star?", "three-shapes.png")
         self.rename(choice)
-        await self.ask("A formula: $$x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}$$ What colour is the star?")
+        await self.ask(
+            "A formula: $$x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}$$ What colour is the star?"
+        )
         await self.take("data")
         await self.act("actionNewChat")
         self.page.composer.add_files([ROOT / "docs" / guide])
@@ -110,6 +112,7 @@ class Photographer:
         await self.take_dialog("document")
         await self.act("actionGetModel")
         await self.take_dialog("models")
+
     def shown_dialog(self) -> QDialog:
         return next(each for each in self.window.findChildren(QDialog) if each.isVisible())
 

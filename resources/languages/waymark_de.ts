@@ -667,7 +667,7 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     </message>
     <message>
         <source>Ask a question, or drop a picture or a document</source>
-        <translation>Stellen Sie eine Frage, oder legen Sie ein Bild oder Dokument ab</translation>
+        <translation>Frage stellen, oder Bild oder Dokument ablegen</translation>
     </message>
     <message>
         <source>Edit the reply</source>
@@ -2660,6 +2660,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Why tokens were read for this reply.</source>
         <translation>Warum für diese Antwort Token gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
+        <translation>{speed} Token/s</translation>
     </message>
     <message>
         <source>Loaded in {}, {} of it packing; quantised weights came from disk.</source>
