@@ -75,6 +75,8 @@ class App:
         self.window.tray.follow()
         self._second_starts = SecondStarts(self.parts.folders.data, self.window.come_to_front)
         self.parts.begin()
+        if self.parts.restored:
+            self.window.toast.say(self.parts.restored, "warning")
         if self.parts.notices:
             starting.tell_notices(self.window, self.parts.notices, self.parts.folders.data)
 

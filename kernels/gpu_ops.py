@@ -14,7 +14,7 @@ from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
-from kernels.common.scans import DeltaRule, StateSpace
+from kernels.common.shapes import DeltaRule, StateSpace
 from kernels.common.trace import Capture
 from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv import reference as conv
-from kernels.common.scans import DeltaRule, StateSpace
+from kernels.common.shapes import DeltaRule, StateSpace
 from kernels.experts import reference as sparse
 from kernels.gated_delta import reference as delta
 from kernels.mamba1 import reference as mamba1

@@ -72,6 +72,17 @@ class ArchivedMessage(Frozen):
     reply: ArchivedReply | None = None
 
 
+class ArchivedFolder(Frozen):
+    """The folder that a chat is in. New chats in it begin with `system`, `format` and `settings`,
+    copied from this `preset` ('' if from a chat), unless `preset` is None."""
+
+    name: str
+    preset: str | None = None
+    system: str = ""
+    format: ReplyFormat | None = None
+    settings: str = ""
+
+
 class ArchivedChat(Frozen):
     """`settings` are the chat's own, as a JSON object."""
 
@@ -83,6 +94,7 @@ class ArchivedChat(Frozen):
     system: str = ""
     format: ReplyFormat | None = None
     settings: str = ""
+    folder: ArchivedFolder | None = None
     left_out: Annotated[int, Field(ge=0)] | None = None
     messages: tuple[ArchivedMessage, ...] = ()
     documents: tuple[ArchivedDocument, ...] = ()

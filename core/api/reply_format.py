@@ -10,8 +10,9 @@ from core.api.params import Frozen, Settings
 from core.api.tools import ToolSyntax
 
 LONGEST_TEXT = 256 * 2**10
+LONGEST_CHOICE = MOST_CHOICES = 1024
 
-Choice = Annotated[str, Field(min_length=1, max_length=1024)]
+Choice = Annotated[str, Field(min_length=1, max_length=LONGEST_CHOICE)]
 
 
 class FunctionFormat(Frozen):
@@ -36,4 +37,4 @@ class ReplyFormat(Settings):
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]
     text: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
-    choices: Annotated[tuple[Choice, ...], Field(max_length=1024)] = ()
+    choices: Annotated[tuple[Choice, ...], Field(max_length=MOST_CHOICES)] = ()

@@ -35,8 +35,7 @@ EMBEDDING_SHARE = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The chat that reads a prompt, the roles of its message ends, and whether this is a turn or
-    idle work."""
+    """The chat that reads a prompt, the roles of its message ends, and the kind of work."""
 
     owner: str = ""
     roles: Mapping[TokenIndex, Role] = field(default_factory=lambda: MappingProxyType({}))
@@ -53,8 +52,7 @@ class Budgets:
 
 
 class Foreseen(NamedTuple):
-    """Tokens and pictures that a request will compute, and its time to the first token; None
-    before any was measured."""
+    """The work of a request, and its time to the first token; None before any was measured."""
 
     tokens: int
     encoded: int
@@ -62,7 +60,7 @@ class Foreseen(NamedTuple):
 
 
 class ContextCache:
-    """Everything cached for one model; `context_length` bounds the KV buffer in tokens."""
+    """`context_length` bounds the KV buffer in tokens."""
 
     def __init__(
         self,
@@ -126,7 +124,7 @@ class ContextCache:
 
     @property
     def smallest(self) -> Limits:
-        """The smallest budgets: one KV buffer at the context length."""
+        """One KV buffer at the context length."""
         kv_buffer = self.kv_buffer.bytes_of(self.context_length)
         return Limits(kv_buffer, 0) if self._device.type == "cpu" else Limits(0, kv_buffer)
 
@@ -137,7 +135,7 @@ class ContextCache:
         self.disk.forget(None)
 
     def forget(self, owner: str | None) -> None:
-        """Drop what only `owner` used; None drops everything. Raises NotDeletedError."""
+        """Drop what only `owner` used (None: everything). Raises NotDeletedError."""
         if owner is None:
             self.clear()
         elif owner:
@@ -147,7 +145,7 @@ class ContextCache:
             self.disk.forget(owner)
 
     def apply(self, settings: CacheSettings) -> None:
-        """Set the bounds from now on. Raises BudgetTooSmallError and keeps the old ones."""
+        """Raises BudgetTooSmallError and keeps the old bounds."""
         limits = self._limits(settings)
         self._settings = settings
         self._evictor.count = settings.count
@@ -173,8 +171,8 @@ class ContextCache:
         return restored
 
     def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
-        """The work of a request for `prompt`; changes nothing. Lower limits in `settings` than
-        those in force may evict something first, which this doesn't see."""
+        """Changes nothing. Lower limits in `settings` than those in force may evict something
+        first, which this doesn't see."""
         off = self.recurrent and self.tree.in_window is None and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
@@ -211,7 +209,7 @@ class ContextCache:
         return node
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
-        """Hold a checkpoint at `node` if count and bytes leave room for it."""
+        """Hold a checkpoint if count and bytes leave room for it."""
         checkpoint = Checkpoint(state, last_hidden)
         if node.checkpoint is None:
             # A picture that was cut short may have moved windows too far.
@@ -247,7 +245,7 @@ class ContextCache:
         self.disk.want(self._evictor.path)
 
     def write_some(self) -> bool:
-        """Write one segment to disk; False if nothing is left to write."""
+        """False if nothing is left to write."""
         self._copies.wait()
         return self.disk.write_some(self.tree, self.kv_buffer, self.embeddings)
 
@@ -309,7 +307,7 @@ class ContextCache:
         return wished
 
     def _use(self, node: Node) -> None:
-        """Resume from `node`: only it counts as used, all above it get the owner."""
+        """Only `node` counts as used, all above it get the owner."""
         self.tree.touch(node)
         for at in node.upwards():
             self._mark(at)
@@ -328,7 +326,7 @@ class ContextCache:
                     self._drop_for_chat(child)
 
     def _drop_older_pauses(self, node: Node) -> None:
-        """A reply was continued: drop where it paused before."""
+        """A continued reply needs no place where it paused before."""
         path = node.path()
         for above, pause in pairwise(path[:-1]):
             if above.is_stop and pause.is_stop:
@@ -339,7 +337,7 @@ class ContextCache:
                 self._drop_for_chat(pause)
 
     def _drop_for_chat(self, node: Node) -> None:
-        """Drop a checkpoint, unless another chat with the same beginning may need it."""
+        """Unless another chat with the same beginning may need it."""
         if node.owners == {self._usage.owner}:
             self.tree.drop_checkpoint(node)
         elif not node.children:

@@ -1,4 +1,4 @@
-"""Making room when the count or the bytes are short. Runs in the KV buffer are never evicted."""
+"""Making room when the count or the bytes are short. Runs in the KV buffer stay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Evictor:
     _present: dict[str, int] = field(default_factory=dict)
 
     def begin(self, owner: str) -> None:
-        """Note whose request follows; a side request has no owner."""
+        """A side request has no owner."""
         if tenant := tenant_of(owner):
             self._present.pop(tenant, None)
             self._present[tenant] = GONE_AFTER
@@ -54,7 +54,7 @@ class Evictor:
         return self.tree.recurrent and self.tree.in_window is None and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
-        """Make room for a new checkpoint; False if everything held is worth more."""
+        """False if everything held is worth more than the new checkpoint."""
         if self.is_off:
             return False
         while self._too_many(1):
@@ -102,7 +102,7 @@ class Evictor:
     def _evict(
         self, by_bytes: bool, newcomer: Node | Worth | None = None, num_bytes: int = 0
     ) -> bool:
-        """Evict one thing; False if nothing can go, or nothing is worth less than `newcomer`."""
+        """False if nothing can go, or nothing is worth less than `newcomer`."""
         node = newcomer if isinstance(newcomer, Node) else None
         ranks = ranked(self.path, self.tree.checkpoints(), node)
         candidates: list[Candidate] = list(self._nodes(ranks))
@@ -120,8 +120,8 @@ class Evictor:
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
         """Keep the candidates that the present tenant may evict: its own, those of programs that
-        are gone, and those of tenants who hold more than the mean and afterwards still hold as
-        much as it does. With `anything`, all candidates if none are left."""
+        are gone, and those of tenants who hold more than the mean and afterwards still hold as much
+        as it does. With `anything`, all candidates if none are left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

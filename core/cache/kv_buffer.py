@@ -56,20 +56,20 @@ class KVRows:
         return KVRows({layer: tuple(map(change, held)) for layer, held in self.layers.items()})
 
     def cut(self, start: int, end: int) -> KVRows:
-        """Views of some of the rows."""
+        """Views."""
         return self.map(lambda rows: rows[start:end])
 
     def last(self, num_tokens: int) -> KVRows:
         return self.cut(self.num_tokens - num_tokens, self.num_tokens)
 
     def split(self, counts: Sequence[int]) -> list[KVRows]:
-        """Views of parts, from the last rows on."""
+        """Views, from the last rows on."""
         starts = [self.num_tokens - end for end in accumulate(counts)]
         return [self.cut(start, start + count) for start, count in zip(starts, counts, strict=True)]
 
 
 def joined(parts: Sequence[KVRows]) -> KVRows:
-    """Copies of consecutive rows, in one tensor each."""
+    """Copies, in one tensor each."""
     layers = parts[0].layers if parts else ()
     rows = {layer: zip(*(part.layers[layer] for part in parts), strict=True) for layer in layers}
     return KVRows({layer: tuple(map(torch.cat, each)) for layer, each in rows.items()})
@@ -115,12 +115,12 @@ class KVBuffer:
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of a token's rows, without those of sliding windows."""
+        """Without rows of sliding windows."""
         return sum(spec.bytes_per_token for spec in self.specs.values())
 
     @property
     def tail_bytes_per_token(self) -> int:
-        """Bytes of a token's rows in sliding windows."""
+        """Of rows in sliding windows."""
         return sum(spec.bytes_per_token for spec in self.windowed.values())
 
     @property
@@ -132,7 +132,6 @@ class KVBuffer:
         return num_tokens * self.bytes_per_token + sliding
 
     def tokens_within(self, num_bytes: int) -> int:
-        """The longest context that so many bytes hold."""
         sliding = self.tail_bytes_per_token
         short = num_bytes // max(1, self.bytes_per_token + sliding)
         if short < self._window_rows:
@@ -140,7 +139,7 @@ class KVBuffer:
         return (num_bytes - self._window_rows * sliding) // max(1, self.bytes_per_token)
 
     def reserve(self, num_tokens: int) -> None:
-        """Make room for that many rows. Raises ValueError past the limit."""
+        """Raises ValueError past the limit."""
         if num_tokens > self._limit:
             raise ValueError(f"{num_tokens} rows do not fit a KV buffer of {self._limit}")
         if num_tokens <= self.capacity:
@@ -153,7 +152,7 @@ class KVBuffer:
         self.capacity = capacity
 
     def write(self, layer: int, start: int, *new: Tensor) -> tuple[Tensor, ...]:
-        """Store rows from `start` on; returns views of the layer's rows up to their end."""
+        """Returns views of the layer's rows up to the end of the new ones."""
         end = start + new[0].shape[0]
         self.reserve(end)
         held = self.rows(layer)
@@ -180,8 +179,7 @@ class KVBuffer:
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, ...]:
-        """A layer's rows [tokens, heads, head_dim], which never move; the first is that of token
-        `base`."""
+        """[tokens, heads, head_dim], which never move; the first is that of token `base`."""
         return self._layers[layer]
 
     def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, ...]:
@@ -209,7 +207,7 @@ class KVBuffer:
         return view.map(_host_copy)
 
     def copy_in(self, start: int, rows: KVRows) -> None:
-        """Put rows back in place. Raises ValueError if they are of another kind."""
+        """Raises ValueError for rows of another kind."""
         if rows.layers.keys() != self.specs.keys():
             raise ValueError("the rows belong to other layers")
         for layer, held in rows.layers.items():
@@ -219,8 +217,11 @@ class KVBuffer:
         """True if the windows before token `end` of the active sequence are complete."""
         return all(first <= max(0, end - self.tail) for first in self._first.values())
 
+    def drop_window(self) -> None:
+        self._first = dict.fromkeys(self.windowed, self._limit)
+
     def put_window(self, end: int, parts: Sequence[KVRows]) -> None:
-        """Put back the windows before token `end`, in parts from the last token on."""
+        """From parts that begin with the last token's."""
         self.reserve(end)
         first = max(0, end - self.tail)
         for layer in self.windowed:

@@ -58,8 +58,7 @@ class Restorer:
     evictor: Evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """Restore the deepest place; `always` fetches from disk even if prefilling is quicker.
-        `mark` gets each new node."""
+        """`always` fetches from disk even if prefilling is quicker. `mark` gets each new node."""
         keys = self.tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -122,8 +121,8 @@ class Restorer:
     def _choose(
         self, prompt: Prompt, keys: Sequence[bytes], passed: set[bytes], always: bool, off: bool
     ) -> tuple[Node | None, int, bool]:
-        """The deepest place in memory, how many runs the disk restores beyond it, and if
-        prefilling those is quicker."""
+        """The deepest place in memory, how many runs the disk restores beyond it, and if prefilling
+        those is quicker."""
         if off:
             return None, 0, False
         matched = self.tree.match(keys)
@@ -189,9 +188,12 @@ class LivePath:
         wanted = target.path() if target is not None else []
         shared = num_common(self.nodes, wanted)
         self._copy_out(shared)
+        if shared < len(wanted):
+            # Runs that come in have no windows yet, and one of them may fail.
+            self.kv_buffer.drop_window()
         tier = max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
         end = target.end.token.value if target is not None else 0
-        if shared < len(wanted) or not self.kv_buffer.holds_window(end):
+        if not self.kv_buffer.holds_window(end):
             self.kv_buffer.put_window(end, tails)
         return tier
 

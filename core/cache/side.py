@@ -20,7 +20,7 @@ QUOTA = 0.25
 
 
 class Branch:
-    """Runs outside the tree, with their KV in a KV buffer of their own."""
+    """Runs outside the tree, with a KV buffer of their own."""
 
     def __init__(self, kv_buffer: KVBuffer) -> None:
         self.kv_buffer = kv_buffer
@@ -48,7 +48,7 @@ class SideBranch(Branch):
         ledger.reserve(Held.SIDE, self._num_bytes)
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
-        """Resume from the deepest place in memory. Raises NoRoomBesideError past the quota."""
+        """Raises NoRoomBesideError past the quota."""
         if prompt.num_tokens >= self.context_length:
             raise NoRoomBesideError(
                 f"It takes {prompt.num_tokens:,} tokens beside the chat, and the memory budget has "

@@ -206,7 +206,7 @@ class PrefixTree:
         self.touch(node)
 
     def drop_checkpoint(self, node: Node) -> None:
-        """Drop one checkpoint, and the runs that nothing needs any more."""
+        """With the runs that nothing needs any more."""
         if node.checkpoint is not None:
             self._release_checkpoint(node)
             self.prune(node)

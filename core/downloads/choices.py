@@ -26,12 +26,13 @@ FAMILIES = frozenset({
 })  # fmt: skip
 ARCHITECTURES = frozenset({
     "qwen35", "qwen35moe", "qwen3next", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "llama",
-    "gemma3", "lfm2", "falcon-h1", "granitehybrid", "granite", "granitemoe", "jamba", "nemotron_h",
-    "nemotron_h_moe", "lfm2moe", "mistral3", "kimi-linear", "gpt-oss",
+    "gemma3", "gemma4", "lfm2", "falcon-h1", "granitehybrid", "granite", "granitemoe", "jamba",
+    "granite_swa", "nemotron_h", "nemotron_h_moe", "lfm2moe", "mistral3",
+    "kimi-linear", "gpt-oss",
 })  # fmt: skip
 # What Waymark reads of a folder, and its licence. Never pickled weights, never code.
 _FOLDER_FILE = re.compile(
-    r"(?!consolidated)[^/]+\.safetensors|[^/]+\.json|[^/]+\.jinja|merges\.txt|LICEN[CS]E[^/]*"
+    r"(?!consolidated)[^/]+\.safetensors|[^/]+\.json|[^/]+\.jinja|merges\.txt|tiktoken\.model|LICEN[CS]E[^/]*"
 )
 _QUANTISATION = re.compile(
     r"(?:^|[-._])((?:UD-)?(?:I?Q\d[A-Z0-9_]*|TQ\d_\d|BF16|F16|F32|MXFP4[A-Z0-9_]*|NVFP4))(?=$|[-._])",

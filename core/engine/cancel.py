@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 class Background(Generic[T]):
     """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
-    `with` block ends."""
+    `with` block ends. `check` is that of the whole load."""
 
-    def __init__(self, build: Callable[[Callable[[], None]], T]) -> None:
-        self._ended = threading.Event()
+    def __init__(self, build: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> None:
+        self._check_load, self._ended = check, threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._result = self._thread.submit(build, self._check)
 
@@ -52,12 +52,14 @@ class Background(Generic[T]):
         self._thread.shutdown()
 
     def check(self) -> None:
+        """Raises also what `build` raised."""
+        self._check_load()
         if self._result.done():
             self._result.result()
 
-    def result(self, check: Callable[[], None]) -> T:
+    def result(self) -> T:
         while not wait((self._result,), _GLANCE_S).done:
-            check()
+            self._check_load()
         return self._result.result()
 
     def _check(self) -> None:

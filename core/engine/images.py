@@ -83,7 +83,7 @@ class ImageCatalog:
             self._described.pop(part.digest, None)
 
     def drop_described(self) -> None:
-        """Drop described pictures, which may belong to a deleted chat."""
+        """They may belong to a deleted chat."""
         with self._lock:
             self._described.clear()
 

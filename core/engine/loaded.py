@@ -99,19 +99,14 @@ def load(
     began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
     with looking:
         files = open_files(Path(settings.path), looking)
-    with Background(_text_of(files)) as ahead:
-
-        def glance() -> None:
-            """Fail on a broken template before the weights are read."""
-            check()
-            ahead.check()
-
+    # Its check fails on a broken template before the weights are read.
+    with Background(_text_of(files), check) as ahead:
         free = available_bytes(device) - (TEXT_BYTES if device.type == "cpu" else 0)
         plan, blobs = ModelPlan(files.container, looking), open_store()
-        chosen = choose_precision(settings, plan, device, free, check=glance, notes=blobs)
+        chosen = choose_precision(settings, plan, device, free, check=ahead.check, notes=blobs)
         store = QuantisedStore.open(settings, blobs)
-        kernels, read = _read(plan, chosen, device, store, most_on_disk, progress, glance)
-        text = ahead.result(check)
+        kernels, read = _read(plan, chosen, device, store, most_on_disk, progress, ahead.check)
+        text = ahead.result()
     model, precision = read.model, chosen.precision
     processor = open_processor(files, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
@@ -121,7 +116,6 @@ def load(
         device,
         precision.name,
         settings.grid,
-        torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
         kernels.name,
         kv_size(model.layer_specs).slides(context),

@@ -39,6 +39,9 @@ _QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*'
 _UNKNOWN = re.compile(r"Unimplemented keys: (\[.*?\])")
 _AT = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")
 _REGEX = re.compile(r"regex parse error:.*^error: ([^\n]+)", re.DOTALL | re.MULTILINE)
+# The expression and a mark below the place, both indented by four spaces.
+_MARKED = re.compile(r"^ {4}(.*)\n {4}( *)\^", re.MULTILINE)
+_PREFIX = re.compile(r'^invalid regex ".*" \(in regex\): ')
 _LONGEST = 300
 _VALUES = ("const", "enum", "default", "examples")
 # Parts of llguidance's messages, and the keywords that they are about.
@@ -212,7 +215,13 @@ def _explained(error: str, form: ReplyFormat) -> str:
         return f"The parameters of a tool can't be enforced: {_plain(error)}."
     found = _REGEX.search(error)
     if form.kind == "regex":
-        return f"The regular expression can't be used: {found[1] if found else _plain(error)}."
+        marked = _MARKED.search(error)
+        # The mark is of the expression with its line breaks and slashes escaped.
+        exact = found and marked and marked[1] == form.text
+        where = f" at character {len(marked[2]) + 1}" if exact and marked else ""
+        return (
+            f"The regular expression can't be used{where}: {found[1] if found else _plain(error)}."
+        )
     at = _AT.match(error)
     where = f" at line {at[1]}, column {at[2]}" if at else ""
     return f"The grammar can't be used{where}: {found[1] if found else _plain(error)}."
@@ -256,5 +265,5 @@ def _plain(error: str) -> str:
     first = _AT.sub("", error.splitlines()[0]) if error else ""
     for opening in ("failed to compile JSON schema: ", "Unsatisfiable schema: "):
         first = first.removeprefix(opening)
-    first = first.removesuffix(".")
+    first = _PREFIX.sub("", first).removesuffix(".")
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."

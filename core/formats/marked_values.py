@@ -1,7 +1,6 @@
 """Arguments in Gemma 4's form as rules of a grammar that llguidance reads.
 
-Names stand in the order of its template, which sorts them. Lengths and patterns of texts are not
-enforced.
+Names stand in the order of its template, which sorts them. Patterns of texts are not enforced.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ JSON_OPTIONS = {
 _BARE = ("number", "integer", "boolean", "null")
 _ALL = ("string", "object", "array", "number", "boolean", "null")
 
-# Rules that are used more than once, besides those of references.
-_ANY, _TEXT = "any", "text"
+_ANY = "any"  # among the names of rules that are used more than once
 
 
 def members(
@@ -40,20 +38,18 @@ def members(
 
 
 class MarkedValues:
-    """`whole` is the rule of values of a schema, among `lines`.
-
-    `mark` stands around texts: the spelling of a token, or a quoted text.
-    """
+    """`whole` is the rule of values of a schema, among `lines`. `mark` stands around texts: the
+    spelling of a token, or a quoted text."""
 
     def __init__(self, rule: str, schema: Mapping[str, Any], mark: str) -> None:
-        self._rule, self._schema, self._mark = rule, schema, mark
+        self._rule, self._schema = rule, schema
+        self._mark, self._quoted = mark, mark.startswith('"')
         self.lines: list[str] = []
         self._named: dict[str, str] = {}
         self._number = 0
         self.whole = self._value({**schema, "type": "object"})
 
     def _value(self, schema: object) -> str:
-        """The rule of one value."""
         given: dict[str, Any] = schema if isinstance(schema, dict) else {}
         reference = given.get("$ref")
         if isinstance(reference, str):
@@ -78,7 +74,7 @@ class MarkedValues:
             only = {key: each for key, each in schema.items() if key not in ("enum", "const")}
             return f"%json {json.dumps({**only, 'type': kind, 'x-guidance': JSON_OPTIONS})}"
         if kind == "string":
-            return self._text()
+            return self._text(schema.get("minLength"), schema.get("maxLength"))
         if kind == "array":
             item = self._items(schema.get("items"))
             return f'"[" ({item} ("," {item})*)? "]"'
@@ -117,13 +113,15 @@ class MarkedValues:
             self.lines.append(f"{rule}: {missing if found is None else self._value(found)}")
         return self._named[reference]
 
-    def _text(self) -> str:
-        if not self._mark.startswith('"'):
-            return f"{self._mark} /(?s:.+)/? {self._mark}"
-        if _TEXT not in self._named:
-            self._named[_TEXT] = rule = self._new()
-            self.lines.append(f"{rule}[suffix={self._mark}]: /(?s:.*)/")
-        return f"{self._mark} {self._named[_TEXT]}"
+    def _text(self, least: object, most: object) -> str:
+        low = least if isinstance(least, int) else 0
+        length = f"{{{low},{most}}}" if isinstance(most, int) else f"{{{low},}}"
+        # A quoted mark may begin with any character of the text before it.
+        suffix, end = (f"[suffix={self._mark}]", "") if self._quoted else ("", f" {self._mark}")
+        if length not in self._named:
+            self._named[length] = rule = self._new()
+            self.lines.append(f"{rule}{suffix}: /(?s:.{length})/")
+        return f"{self._mark} {self._named[length]}{end}"
 
     def _constant(self, value: object) -> str:
         if isinstance(value, str):

@@ -19,8 +19,7 @@ from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.scans import DeltaInputs
-from kernels.common.shapes import DeltaShape
+from kernels.common.shapes import DeltaInputs, DeltaShape
 
 
 class GatedDeltaNet:

@@ -23,8 +23,7 @@ from core.layers.norm import RMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.scans import SpaceInputs
-from kernels.common.shapes import GroupNormShape, Mamba1Shape, Mamba2Shape
+from kernels.common.shapes import GroupNormShape, Mamba1Shape, Mamba2Shape, SpaceInputs
 
 _NO_LIMITS = (0.0, math.inf)  # of time steps
 

@@ -99,8 +99,8 @@ class LayerMemory(Protocol):
     def is_step(self) -> bool: ...
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
-        """Append keys and values, or latents, [n, num_kv_heads, head_dim]; returns views of all
-        rows, new ones last. Of a layer with a window the first may be missing."""
+        """Returns views of all rows, the new [n, num_kv_heads, head_dim] last. Of a layer with a
+        window the first may be missing."""
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:

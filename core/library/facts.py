@@ -60,6 +60,7 @@ def _read(path: Path, machine: Machine) -> ModelFacts:
     plan = ModelPlan(container, looking)
     outline = plan.held(torch.bfloat16).outline
     ways, automatic = machine.ways(plan)
+    template = _template(container)
     return ModelFacts(
         path=str(path),
         size=container.num_bytes(),
@@ -68,7 +69,7 @@ def _read(path: Path, machine: Machine) -> ModelFacts:
         parameters=outline.num_parameters,
         published=_published(container, plan),
         vision=outline.has_vision,
-        thinking="enable_thinking" in _template(container),
+        thinking=any(switch in template for switch in ("enable_thinking", "reasoning_effort")),
         context=outline.max_positions,
         licence=_licence(container),
         checkpoint_bytes=checkpoint_bytes(outline.layers),

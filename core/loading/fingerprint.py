@@ -20,10 +20,9 @@ def fingerprint(
     device: torch.device,
     precision: str,
     grid: int,
-    threads: int,
     processor: str,
     backend: str,
-    slides: bool = False,
+    slides: bool,
 ) -> bytes:
     """`slides`: windows drop what they have passed, so other rows are stored."""
     facts = _conditions(device) | {
@@ -31,7 +30,7 @@ def fingerprint(
         "config": config,
         "precision": precision,
         "backend": backend,
-        "threads": threads,
+        "threads": torch.get_num_threads(),
         "grid": grid,
         "processor": processor,
     }

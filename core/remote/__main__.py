@@ -1,7 +1,4 @@
-"""`python -m core.remote`: messages on standard input, events on standard output.
-
-Talks to the servers that the user added, from the first reply or look on, until its input closes.
-"""
+"""`python -m core.remote`: messages on standard input, events on standard output."""
 
 from __future__ import annotations
 
@@ -147,7 +144,7 @@ class Service:
         return True
 
     async def _patiently(self, message: Reply, path: str, body: bytes, reader: ReplyReader) -> None:
-        """Try again until the first token has come, and never after it."""
+        """Try again, but never after the first token has come."""
         for attempt in range(self._patience.attempts):
             try:
                 await self._stream(message, path, body, reader)

@@ -53,7 +53,7 @@ def chat_body(reply: Reply, pictures: PictureDecoder) -> JSON:
 
 
 def completion_body(chat: JSON, prompt: PromptIds) -> JSON:
-    """The request of a chat with its prompt as ids."""
+    """The prompt is ids."""
     body = {name: value for name, value in chat.items() if name not in _ONLY_CHAT}
     # Without it, a completion ends after 16 tokens.
     most = min(body.get("max_tokens", prompt.room), prompt.room)

@@ -41,7 +41,7 @@ class TryAgainError(Exception):
 
 
 def normalised(address: str) -> str:
-    """An address as it was typed, with a scheme and without a final slash.
+    """With a scheme and without a final slash.
 
     Names without a scheme get HTTPS, unless they are local. Raises RemoteUnreachableError.
     """
@@ -202,7 +202,7 @@ def said_by(body: object, key: str) -> str:
 
 
 def quoted(text: str, key: str) -> str:
-    """A server's words on one line, shortened, without the key and control characters."""
+    """On one line, shortened, without the key and control characters."""
     words = " ".join(text.split())
     if key:
         words = words.replace(key, "[key]")

@@ -39,7 +39,7 @@ def tokenizer_of(reply: Reply) -> str:
 def has_ids(reply: Reply) -> bool:
     """True for a chat of texts with a reply whose ids the server reported.
 
-    A template may leave thoughts out or begin one, which only the server's own reader knows.
+    A template may drop or begin thoughts, which only the server's own reader knows.
     """
     messages = reply.generate.conversation.messages
     pictures = any(
@@ -58,9 +58,8 @@ def has_ids(reply: Reply) -> bool:
 async def prompt_ids(
     connections: Connections, reply: Reply, body: Mapping[str, Any]
 ) -> PromptIds | None:
-    """The prompt of a chat with its replies as they were sampled; None if it can't be told where
-    they belong, or their tokenizer is another one now. `body` is the request as messages. Raises
-    TryAgainError, WaymarkError."""
+    """None if it can't be told where the replies belong, or their tokenizer is another one now.
+    `body` is the request as messages. Raises TryAgainError, WaymarkError."""
     base, tokenizer = reply.server.address.removesuffix("/v1"), tokenizer_of(reply)
     messages = reply.generate.conversation.messages
     marked = [
@@ -94,7 +93,6 @@ def _is_sampled(message: Message, tokenizer: str) -> bool:
 
 
 def _sampled(messages: Sequence[Message], tokenizer: str) -> list[tuple[str, list[int]]]:
-    """Texts and ids of the replies that the server sampled."""
     return [
         (message.text, message.ids.unpack())
         for message in messages
@@ -114,7 +112,7 @@ def _tokens(answer: Any) -> list[int]:
 def _spliced(
     ids: Sequence[int], mark: Sequence[int], replies: Sequence[Sequence[int]]
 ) -> list[int] | None:
-    """The ids with the replies in place of the marks; None unless there are as many of both."""
+    """None unless there are as many marks as replies."""
     found, rest, at, size = list[int](), deque(replies), 0, len(mark)
     while at < len(ids):
         if size and ids[at] == mark[0] and ids[at : at + size] == mark:

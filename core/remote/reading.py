@@ -33,10 +33,8 @@ _MOST_TOKENS = 2**40
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
-    """The data of server-sent events, a list for each chunk that completes some.
-
-    Raises RemoteAnswerError for an event without end.
-    """
+    """The data of server-sent events, a list for each chunk that completes some. Raises
+    RemoteAnswerError for an event without end."""
     pending, data, size = bytearray(), list[bytes](), 0
     async for chunk in chunks:
         pending += chunk

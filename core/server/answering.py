@@ -254,7 +254,7 @@ class Answering:
 
 
 class Said:
-    """The text of a reply so far, and its calls."""
+    """A reply's text so far, and its calls."""
 
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader

@@ -19,8 +19,7 @@ from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
 from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
 from core.server.protocols import ollama
-from core.server.protocols.chat_completions import CHAT_COMPLETIONS
-from core.server.protocols.completions import COMPLETIONS, TOKENIZE
+from core.server.protocols.completions import CHAT_COMPLETIONS, COMPLETIONS, TOKENIZE
 from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
 from core.server.protocols.protocol import (
     Count,

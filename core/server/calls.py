@@ -280,7 +280,7 @@ def _typed(text: str, schema: object) -> object:
 
 
 def _kinds(schema: object) -> set[str]:
-    """The types that a schema names; none if it leaves them open."""
+    """None if the schema leaves its types open."""
     if not isinstance(schema, dict):
         return {"string"}
     named = schema.get("type")

@@ -91,7 +91,7 @@ async def guarded(
     problem: Problem,
     work: Callable[[Request, Connection], Awaitable[None]],
 ) -> None:
-    """Do the work of a request until it is done or its client has gone, and answer its errors."""
+    """Until it is done or its client has gone; errors are answered."""
     connection, entry = Connection(send), entry_of(scope)
     try:
         await work(Request(scope, receive), connection)
@@ -117,7 +117,7 @@ async def guarded(
 
 
 def client_of(request: Request) -> str:
-    """A name that tells programs apart: where one runs, and what it calls itself."""
+    """Tells programs apart: where one runs, and what it calls itself."""
     host = request.client.host if request.client is not None else ""
     return f"{host} {request.headers.get('user-agent', '')}"
 

@@ -1,7 +1,7 @@
 """Messages between the window and the process of its local server.
 
-The server asks the window's engine: its commands come to the window, which sends them on and hands
-the events back.
+The server's commands come to the window, which sends them on to its engine and hands the events
+back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The server's process below a window: it listens to clients, and asks the window's engine.
-
-It holds no model and reads no model's files. It ends when its input does.
-"""
+"""The server's process below a window: it listens to clients, and asks the window's engine."""
 
 from __future__ import annotations
 

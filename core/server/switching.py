@@ -18,8 +18,8 @@ from core.server.turns import Turns
 
 
 class SwitchingEngine:
-    """`settings` are those of the first model; the others get them, too. `models` are the paths of
-    models by the names that requests may use."""
+    """`settings` are the first model's, and the others get them. `models` are paths by the names
+    that requests may use."""
 
     def __init__(
         self, client: EngineClient, settings: ModelSettings, models: Mapping[str, Path]
@@ -44,8 +44,7 @@ class SwitchingEngine:
         return self._client.ask(command)
 
     async def use(self, name: str = "") -> None:
-        """Have the model of this name loaded, or the last one if no model has it. Raises
-        WaymarkError."""
+        """The last model answers if none has the name. Raises WaymarkError."""
         # A load goes on if the client that caused it has gone: the next one may want the model.
         await asyncio.shield(asyncio.ensure_future(self._use(name)))
 
@@ -67,8 +66,8 @@ class SwitchingEngine:
             self._settings, self._asleep = settings, None
 
     async def sleep_when_idle(self, turns: Turns, idle_s: float) -> None:
-        """Free the model's memory whenever nothing was asked for `idle_s`; its contexts are on
-        disk by then. Runs until it is cancelled."""
+        """Frees the model's memory whenever nothing was asked for `idle_s`. Runs until it is
+        cancelled."""
         while True:
             await asyncio.sleep(max(idle_s - self._client.idle_s, 0.01))
             if self.asleep or self._client.idle_s < idle_s:

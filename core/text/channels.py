@@ -48,8 +48,8 @@ class Channels:
 
 
 class MessageReader:
-    """Follows a reply's ids: `kind` is that of the message they belong to, None in a header, and
-    `function` the one that it calls."""
+    """`kind` is that of the message that the ids belong to, None in a header, `function` the one
+    that it calls."""
 
     def __init__(self, channels: Channels, decode: Callable[[Sequence[int]], str]) -> None:
         self._channels, self._decode = channels, decode

@@ -16,6 +16,7 @@ from core.api.params import SamplingParams
 from core.gguf.models.model import GGUFModel
 from core.gguf.text import read_text
 from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_object, read_small
+from core.text.tiktoken import tokenizer_of
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,13 @@ class TextFiles:
 
 
 def read_text_files(folder: Path) -> TextFiles:
-    tokenizer = _tokenizer_bytes(folder)
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
+    tokenizer = _tokenizer_bytes(folder, tokenizer_config)
     template = _read_template(folder, tokenizer_config)
     tokenizer_digest, fingerprint = _digests(tokenizer, template)
     return TextFiles(
         path=folder,
-        source=partial(_tokenizer_bytes, folder),
+        source=partial(_tokenizer_bytes, folder, tokenizer_config),
         tokenizer_digest=tokenizer_digest,
         tokenizer_config=tokenizer_config,
         config=_read_json(folder / "config.json"),
@@ -121,8 +122,14 @@ def _digests(tokenizer: bytes, template: str) -> tuple[bytes, str]:
     return alone, both.hexdigest()
 
 
-def _tokenizer_bytes(folder: Path) -> bytes:
-    return read_small(folder / "tokenizer.json", TOKENIZER_BYTES, BrokenTokenizerError)
+def _tokenizer_bytes(folder: Path, config: JsonObject) -> bytes:
+    ranks = folder / "tiktoken.model"
+    try:
+        return read_small(folder / "tokenizer.json", TOKENIZER_BYTES, BrokenTokenizerError)
+    except MissingFileError:
+        if not ranks.is_file():
+            raise
+    return tokenizer_of(read_small(ranks, TOKENIZER_BYTES, BrokenTokenizerError), config)
 
 
 def _read_json(path: Path) -> JsonObject:

@@ -34,6 +34,7 @@ from core.text.masking import (
     TemplateMessage,
     definitions,
     hidden,
+    joined_results,
     mask,
     num_images,
     template_message,
@@ -274,10 +275,11 @@ def plain_pieces(
 def plain_messages(
     messages: Sequence[Message], style: ContentStyle, hide: Callable[[str], str]
 ) -> list[TemplateMessage]:
-    return [
+    shown = [
         template_message(index, joined_texts(message), style, lambda index, text, kind: hide(text))
         for index, message in enumerate(messages)
     ]
+    return joined_results(shown) if style.joins_results else shown
 
 
 def joined_texts(message: Message) -> Message:

@@ -68,7 +68,7 @@ class ChatTemplate:
             variables["enable_thinking"] = thinking is not False
             if not isinstance(thinking, bool):
                 variables["reasoning_effort"] = thinking
-            elif not thinking and "enable_thinking" not in self.source:
+            elif not thinking and CHANNEL in self.source:
                 # As little as gpt-oss can, which always thinks.
                 variables["reasoning_effort"] = "low"
         if self._helper.pid != self._compiled_in:

@@ -55,7 +55,7 @@ class Marks:
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair of private-use characters that none of `texts` contains."""
+        """The first pair that none of `texts` contains."""
         used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
         left, right = next(free, None), next(free, None)
@@ -105,13 +105,15 @@ class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
     calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
     `results_in_calls`: it shows results next to the calls of the message before them, so a sampled
-    reply with calls is shown as one."""
+    reply with calls is shown as one. `joins_results`: the results must be a part of that message,
+    as must the answer after them."""
 
     always_lists: bool = False
     takes_lists: bool = True
     calls_in_text: bool = False
     calls_apart: bool = False
     results_in_calls: bool = False
+    joins_results: bool = False
 
 
 TextWriter = Callable[[int | None, str, SlotKind], str]
@@ -159,15 +161,35 @@ def mask(
         thought, answer = masks.reply(index, reply)
         if style.results_in_calls and given:
             function = {"name": answer, "arguments": ""}
-            calls = {"tool_calls": [{"type": "function", "id": "", "function": function}]}
-            masked.append(_assistant(thought, "", style) | calls)
+            shown = _assistant(thought, "", style)
+            shown["tool_calls"] = [{"type": "function", "id": "", "function": function}]
+            masked.append(shown)
         else:
             masked.append(_assistant(thought, answer, style))
-    return masked
+    return joined_results(masked) if style.joins_results else masked
+
+
+def joined_results(messages: Iterable[TemplateMessage]) -> list[TemplateMessage]:
+    """What Gemma 4's first templates take."""
+    joined = list[TemplateMessage]()
+    for message in messages:
+        calling = joined[-1] if joined and "tool_calls" in joined[-1] else {}
+        if calling and message["role"] == "tool":
+            response = {"name": message["name"], "response": message["content"]}
+            calling.setdefault("tool_responses", []).append(response)
+        elif "tool_responses" in calling and _only_answers(message) and not calling["content"]:
+            calling["content"] = message["content"]
+        else:
+            joined.append(message)
+    return joined
+
+
+def _only_answers(message: TemplateMessage) -> bool:
+    return message["role"] == "assistant" and "tool_calls" not in message
 
 
 def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
-    """A reply in messages that calls a function, whose arguments are the place of its ids."""
+    """The place of the call's arguments is that of its ids."""
     thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
     shown = _assistant(thought, "", ContentStyle())
     arguments = masks.mark(Slot(index, "call", "", reply))

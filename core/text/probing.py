@@ -25,7 +25,7 @@ from core.text.channels import ANSWER, START, THOUGHT
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, Slot
-from core.text.tools import syntax_of, writes_calls
+from core.text.tools import joins_results, syntax_of, writes_calls
 
 # A picture that is never opened: probing only asks what the template writes for one.
 _PICTURE = ImagePart(digest="0" * 64, path="")
@@ -50,6 +50,7 @@ def probe_traits(kit: TextKit) -> Traits:
         calls_in_text=tools == "lfm2" and not writes_calls(kit, style),
         calls_apart=tools == "harmony",
         results_in_calls=tools == "gemma4",
+        joins_results=tools == "gemma4" and joins_results(kit, style),
     )
     return Traits(
         style=style,

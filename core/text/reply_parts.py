@@ -89,7 +89,7 @@ def split_reply(
 def split_messages(
     ids: Sequence[int], channels: Channels, decode: Callable[[Sequence[int]], str]
 ) -> SampledReply:
-    """The same of a reply in channels, whose answer is the last one in it."""
+    """Of a reply in channels, whose answer is the last one in it."""
     reader, thought, answer = MessageReader(channels, decode), list[int](), list[int]()
     thinks, before, start, role = False, None, 0, -1
     for place, token_id in enumerate(ids):
@@ -282,7 +282,7 @@ class ReplyReader:
 
 
 class _Channel:
-    """From ids to text: decode, trim the start, look for stops, trim the end.
+    """Decode, trim the start, look for stops, trim the end.
 
     A text that begins with `drops` is shown without it.
     """

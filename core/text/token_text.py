@@ -9,12 +9,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.errors import BrokenTokenizerError, ReplyFormatError
-from core.text.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer, byte_alphabet
 
 # A character has at most four bytes, so more open tokens than this can't be one character.
 _MAX_OPEN_TOKENS = 8
@@ -48,7 +47,7 @@ class TokenText:
         token = None if token_id in self._hidden else self._token(token_id)
         if token is None:
             return b""
-        alphabet = _byte_alphabet()
+        alphabet = byte_alphabet()
         try:
             return bytes(alphabet[character] for character in token)
         except KeyError:  # an added token with a space in it is stored as it reads
@@ -128,19 +127,6 @@ class WindowDetokenizer:
     def _show(self, text: str) -> str:
         self._shown, self._open = self._open, []
         return text
-
-
-@lru_cache(maxsize=1)
-def _byte_alphabet() -> dict[str, int]:
-    alphabet = {}
-    shifted = 0
-    for byte in range(256):
-        if 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or 0xAE <= byte <= 0xFF:
-            alphabet[chr(byte)] = byte
-        else:
-            alphabet[chr(0x100 + shifted)] = byte
-            shifted += 1
-    return alphabet
 
 
 def grammar_tokens(tokens: TokenText, stop_ids: Iterable[int], num_ids: int) -> LLTokenizer:

@@ -13,6 +13,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 
 from core.api.errors import BrokenTokenizerError
@@ -198,3 +199,17 @@ class Tokenizer:
             return self._helper.ask(task, fields, data, seconds=seconds)
         except HelperFailedError as failure:
             raise BrokenTokenizerError(_FAILURES[failure.reason]) from None
+
+
+@cache
+def byte_alphabet() -> dict[str, int]:
+    """The byte of each letter that byte-level tokenizers spell tokens with."""
+    alphabet = {}
+    shifted = 0
+    for byte in range(256):
+        if 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or 0xAE <= byte <= 0xFF:
+            alphabet[chr(byte)] = byte
+        else:
+            alphabet[chr(0x100 + shifted)] = byte
+            shifted += 1
+    return alphabet

@@ -12,7 +12,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.api.tools import MARKS, RESULT_ENDS, ToolSyntax
+from core.api.tools import MARKS, RESULT_BEGIN, RESULT_ENDS, ToolSyntax
 from core.text.kit import TextKit
 from core.text.masking import ContentStyle, definitions, template_message
 
@@ -29,6 +29,8 @@ _USER = UserMessage(content=(TextPart(text="a"),))
 _CALL = AssistantMessage(
     text="", calls=(ToolCall(name=_NAME, arguments='{"town": "b"}', id="abcdefghi"),)
 )
+_RESULT = ToolMessage(text="c", call="abcdefghi", name=_NAME)
+_HISTORY = Conversation(messages=(_USER, _CALL, _RESULT), tools=(_TOOL,))
 
 
 def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
@@ -36,8 +38,7 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
     asked = _rendered(kit, style, Conversation(messages=(_USER,), tools=(_TOOL,)))
     if _NAME not in asked:
         return None
-    result = ToolMessage(text="c", call="abcdefghi", name=_NAME)
-    history = _rendered(kit, style, Conversation(messages=(_USER, _CALL, result), tools=(_TOOL,)))
+    history = _rendered(kit, style, _HISTORY)
     if f"<function={_NAME}>" in history:
         return "xml"
     if f"to=functions.{_NAME}" in history and kit.channels is not None:
@@ -54,6 +55,11 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
 def writes_calls(kit: TextKit, style: ContentStyle) -> bool:
     """False for templates that expect calls inside a reply's text."""
     return _NAME in _rendered(kit, style, Conversation(messages=(_USER, _CALL, _USER)))
+
+
+def joins_results(kit: TextKit, style: ContentStyle) -> bool:
+    """True for templates of Gemma 4 that show no messages with results."""
+    return f"{RESULT_BEGIN}response:" not in _rendered(kit, style, _HISTORY)
 
 
 def call_ids(kit: TextKit, syntax: ToolSyntax | None) -> frozenset[int]:

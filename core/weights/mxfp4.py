@@ -48,8 +48,7 @@ class Mxfp4Stack:
         return self.shape[2]
 
     def rows(self, read: Read) -> StoredRows:
-        """Rows of all matrices as GGUF's blocks. Raises BrokenWeightsError for an exponent of
-        NaN."""
+        """As GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
         groups = self.inputs // GGUFType.MXFP4.block_values
 
         def fill(start: int, target: Tensor) -> None:
@@ -97,7 +96,7 @@ class Mxfp4Stack:
 def find_stacks(
     tensors: Mapping[str, StoredTensor], config: Mapping[str, Any]
 ) -> Iterator[Mxfp4Stack]:
-    """The stacks of a folder whose config.json announces this format.
+    """Empty unless config.json announces this format.
 
     Raises MissingTensorError, WrongShapeError, BrokenWeightsError.
     """

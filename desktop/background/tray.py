@@ -55,7 +55,8 @@ class Tray(QObject):
 
     def follow(self) -> None:
         """Show or hide the icon; call when the window was shown or hidden."""
-        self.icon.setVisible(self._wanted)
+        # A tray may come later than the window.
+        self.icon.setVisible(self._wanted and self.available)
 
     def _on_click(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         # A right click opens the menu.
@@ -72,6 +73,7 @@ class Tray(QObject):
         ended = reply.state in (ReplyState.COMPLETE, ReplyState.FAILED)
         if not (elsewhere and ended and self._settings.settings.background.notify):
             return
+        self.follow()
         cast(QApplication, QApplication.instance()).alert(self._window)
         place = self._chats.place_of(live.chat)
         title = " ".join(self._chats.chats[place].title.split()) if place is not None else ""

@@ -206,6 +206,7 @@ class ChatController(ShownChat):
                 draft.format,
                 draft.settings,
                 self._remote.new_chats if chat is None else None,
+                draft.folder.id if draft.folder else None,
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")

@@ -60,11 +60,9 @@ class Drafts:
         """An empty draft; that of a new chat has what the default preset says."""
         if chat is not None:
             return Draft()
-        presets = self._settings.settings.presets
-        preset = presets.named(presets.default)
-        if preset is None:
-            return Draft()
-        return Draft(system=preset.system, format=preset.format, settings=dict(preset.values))
+        draft = Draft()
+        draft.begin_with(self._settings.settings.presets.begin)
+        return draft
 
     def put(self, chat: int | None, draft: Draft) -> None:
         """Replace a draft whose stored copy went with the message that was sent."""
@@ -117,6 +115,7 @@ class Drafts:
                 shown,
                 draft.format,
                 draft.settings,
+                draft.folder.id if draft.folder else None,
             )
 
     def _all(self) -> list[Draft]:
@@ -125,7 +124,14 @@ class Drafts:
 
     def _read(self, row: StoredDraft) -> Draft:
         own = dict(row.settings)
-        draft = Draft(row.text, key=row.key, system=row.system, format=row.format, settings=own)
+        draft = Draft(
+            row.text,
+            key=row.key,
+            system=row.system,
+            format=row.format,
+            settings=own,
+            folder=row.folder,
+        )
         return self._with(draft, row.shown)
 
     def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:

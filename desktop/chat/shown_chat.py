@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
+from desktop.chat.data.reading import Kind, text_of
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
@@ -20,10 +21,7 @@ from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
-from desktop.store.tables.records import ChatPath, Reply
-
-# Instructions, reply format and settings of a new chat.
-Begin: TypeAlias = tuple[str, ReplyFormat | None, dict[str, Any]]
+from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
 class ShownChat(QObject):
@@ -57,8 +55,8 @@ class ShownChat(QObject):
         self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
-        # The schema last in force, by chat.
-        self._schemas: dict[int | None, str] = {}
+        # The text of each kind of format that was last in force, by chat.
+        self._written: dict[int | None, dict[str, str]] = {}
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
 
@@ -96,14 +94,26 @@ class ShownChat(QObject):
         chat = self.transcript.chat
         return self._drafts.of(None).settings if chat is None else self.shown_path.settings
 
-    def begin_new_chats_like(self, before: Begin, begin: Begin) -> None:
-        """Change what a new chat begins with, unless the user has changed it from `before`."""
+    @property
+    def folder(self) -> Folder | None:
+        chat = self.transcript.chat
+        return self.new_folder if chat is None else self.shown_path.folder
+
+    @property
+    def new_folder(self) -> Folder | None:
+        """The folder of a new chat."""
+        return self._drafts.of(None).folder
+
+    def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
+        """In this folder and with `begin`, unless the user has changed what it begins with from
+        `before`."""
         draft = self._drafts.of(None)
-        if (draft.system, draft.format, draft.settings) == before:
-            draft.system, draft.format, draft.settings = begin
-            self._drafts.save(draft)
-            if self.transcript.chat is None:
-                self._announce()
+        draft.folder = folder
+        if draft.begin == before:
+            draft.begin_with(begin)
+        self._drafts.save(draft)
+        if self.transcript.chat is None:
+            self._announce()
 
     @property
     def settings(self) -> AppSettings:
@@ -147,13 +157,12 @@ class ShownChat(QObject):
         await self._database.run(chat_table.run_at, chat, place)
         await self.show_again(chat)
 
-    @property
-    def last_schema(self) -> str:
-        """Returns '' if there was none."""
+    def last_written(self, kind: Kind) -> str:
+        """The text of the last format of this kind, '' if there was none."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
-        known = (*replies, self.format)
-        schemas = [each.text for each in known if each and each.kind == "json_schema"]
-        return self._schemas.get(self.transcript.chat) or (schemas[-1] if schemas else "")
+        known = [text_of(each) for each in (*replies, self.format) if each and each.kind == kind]
+        written = self._written.get(self.transcript.chat, {})
+        return written.get(kind) or (known[-1] if known else "")
 
     def open(self, chat: int | None) -> None:
         self._wanted = chat
@@ -190,8 +199,8 @@ class ShownChat(QObject):
         """From the next reply on; None for free text."""
         chat = self.transcript.chat
         for each in (self.format, reply_format):
-            if each is not None and each.kind == "json_schema":
-                self._schemas[chat] = each.text
+            if each is not None:
+                self._written.setdefault(chat, {})[each.kind] = text_of(each)
         if chat is None:
             self._drafts.of(None).format = reply_format
             self._drafts.save(self._drafts.of(None))
@@ -208,11 +217,11 @@ class ShownChat(QObject):
     def forget(self, chats: Collection[int]) -> None:
         self._drafts.forget(chats)
         for chat in chats:
-            self._schemas.pop(chat, None)
+            self._written.pop(chat, None)
 
     def forget_everything(self) -> None:
         self._drafts.clear()
-        self._schemas.clear()
+        self._written.clear()
         self.open(None)
 
     def look_again(self, chat: int) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from PySide6.QtCore import QAbstractItemModel, QAbstractListModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QAbstractListModel,
+    QMimeData,
+    QModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QFont, QPainter
 from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 
@@ -16,7 +24,7 @@ from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
-from desktop.store.tables.records import Chat, DeletedMessages, Trashed
+from desktop.store.tables.records import Chat, DeletedMessages, Folder, Trashed
 from desktop.widgets.plain import named
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import (
@@ -32,27 +40,41 @@ from desktop.widgets.two_lines import (
 
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
+# Of a folder, whether its chats are shown; of a chat, whether it is shown in a folder.
+OPEN_ROLE = Qt.ItemDataRole.UserRole + 3
+INSIDE_ROLE = Qt.ItemDataRole.UserRole + 4
+# A chat that is dragged: its id in decimal digits.
+CHAT_MIME = "application/x-waymark-chat"
 DAYS_OF_WEEK = 7
 _NOWHERE = QModelIndex()
-FORK_PX = 14
+ICON_PX = 14
+INSIDE_PX = 14
 
 
 class ChatList(QAbstractListModel):
-    """Chats that match the search, in sections; a row is a chat or the head of a section."""
+    """Chats that match the search, in folders and sections; a row is a chat, a folder, or the head
+    of a section."""
 
     rename_asked = Signal(int, str)
+    # By the user, of folders: rename one; fold it or unfold it; move a chat into one, or out of all
+    # folders (None).
+    folder_rename_asked = Signal(int, str)
+    fold_asked = Signal(int, bool)
+    move_asked = Signal(int, object)
 
     def __init__(self) -> None:
         super().__init__()
         self.chats: list[Chat] = []
-        self.rows: list[Chat | str] = []
+        self.folders: dict[int, Folder] = {}
+        self.rows: list[Chat | Folder | str] = []
         self.searched = ""
         self._busy: dict[int, str] = {}
         self._places: dict[int, int] = {}
         self._rows_of: dict[int, int] = {}
 
-    def show(self, chats: Sequence[Chat]) -> None:
+    def show(self, chats: Sequence[Chat], folders: Sequence[Folder] = ()) -> None:
         self.chats = list(chats)
+        self.folders = {each.id: each for each in folders}
         self._places = {chat.id: place for place, chat in enumerate(self.chats)}
         self._show_sections()
 
@@ -77,10 +99,44 @@ class ChatList(QAbstractListModel):
         row = None if chat is None else self._rows_of.get(chat)
         return QModelIndex() if row is None else self.index(row)
 
+    def index_of_folder(self, folder: int | None) -> QModelIndex:
+        for at, row in enumerate(self.rows):
+            if isinstance(row, Folder) and row.id == folder:
+                return self.index(at)
+        return QModelIndex()
+
+    def first(self) -> QModelIndex:
+        """The first chat, or none."""
+        return next(map(self.index_of, self._rows_of), QModelIndex())
+
+    def row_at(self, index: AnyIndex) -> Chat | Folder | str:
+        return self.rows[index.row()] if index.isValid() else ""
+
     def chat_at(self, index: AnyIndex) -> Chat | None:
-        """None for a head."""
-        row = self.rows[index.row()] if index.isValid() else ""
+        """None for a folder or a head."""
+        row = self.row_at(index)
         return row if isinstance(row, Chat) else None
+
+    def folder_at(self, index: AnyIndex) -> Folder | None:
+        row = self.row_at(index)
+        return row if isinstance(row, Folder) else None
+
+    def turn(self, folder: Folder, is_open: bool | None = None) -> None:
+        """Show or hide its chats; None does the other one. All matches of a search are shown."""
+        folded = not folder.folded if is_open is None else not is_open
+        if not self.searched and folded != folder.folded:
+            self.fold_asked.emit(folder.id, folded)
+
+    def drop(self, data: QMimeData, index: AnyIndex) -> None:
+        """Move a dragged chat to where this row is; out of its folder if it is no row."""
+        chat = _dragged(data)
+        row = self.row_at(index)
+        folder = row.id if isinstance(row, Folder) else None
+        if isinstance(row, Chat) and index.data(INSIDE_ROLE):
+            folder = row.folder
+        place = self.place_of(chat)
+        if place is not None and self.chats[place].folder != folder:
+            self.move_asked.emit(chat, folder)
 
     def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
         return 0 if parent.isValid() else len(self.rows)
@@ -88,7 +144,9 @@ class ChatList(QAbstractListModel):
     def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        chat = self.chat_at(index)
+        chat, folder = self.chat_at(index), self.folder_at(index)
+        if folder is not None:
+            return self._data_of_folder(folder, role)
         if chat is None:
             return self.rows[index.row()] if role == Qt.ItemDataRole.DisplayRole else None
         busy = self._busy.get(chat.id, "")
@@ -104,26 +162,57 @@ class ChatList(QAbstractListModel):
             case Qt.ItemDataRole.ToolTipRole:
                 return tip(_spoken(chat, busy))
             case _:
-                return {CHAT_ROLE: chat.id, FORKED_ROLE: chat.forked}.get(role)
+                inside = chat.folder in self.folders and not chat.pinned
+                own = {CHAT_ROLE: chat.id, FORKED_ROLE: chat.forked, INSIDE_ROLE: inside}
+                return own.get(role)
+
+    def _data_of_folder(self, folder: Folder, role: int) -> Any:
+        is_open = bool(self.searched) or not folder.folded
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return shortened(folder.name, LONGEST_TITLE)
+            case Qt.ItemDataRole.EditRole:
+                return folder.name
+            case Qt.ItemDataRole.AccessibleTextRole | Qt.ItemDataRole.ToolTipRole:
+                count = sum(each.folder == folder.id for each in self.chats)
+                state = tr("open") if is_open else tr("closed")
+                words = f"{folder.name}, {tr('folder')}, {count_of(count, 'chat')}, {state}"
+                return words if role == Qt.ItemDataRole.AccessibleTextRole else tip(words)
+            case _:
+                return is_open if role == OPEN_ROLE else None
 
     def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         title = " ".join(str(value).split())
-        chat = self.chat_at(index)
-        if role != Qt.ItemDataRole.EditRole or chat is None or not title:
+        row = self.row_at(index)
+        if role != Qt.ItemDataRole.EditRole or isinstance(row, str) or not title:
             return False
-        self.rename_asked.emit(chat.id, title)
+        asked = self.rename_asked if isinstance(row, Chat) else self.folder_rename_asked
+        asked.emit(row.id, title)
         return True
 
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:
-        if self.chat_at(index) is None:
-            return Qt.ItemFlag.NoItemFlags
-        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+        row, flag = self.row_at(index), Qt.ItemFlag
+        if isinstance(row, str):
+            return flag.NoItemFlags
+        usual = super().flags(index) | flag.ItemIsEditable | flag.ItemIsDropEnabled
+        return usual | flag.ItemIsDragEnabled if isinstance(row, Chat) else usual
+
+    def mimeTypes(self) -> list[str]:
+        return [CHAT_MIME]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        data = QMimeData()
+        data.setData(CHAT_MIME, str(indexes[0].data(CHAT_ROLE)).encode())
+        return data
 
     def _show_sections(self) -> None:
         found = [chat for chat in self.chats if self.searched in chat.title.casefold()]
-        rows: list[Chat | str] = []
-        for head, chats in sections(found, time.time()).items():
-            rows += [head, *chats]
+        rows: list[Chat | Folder | str] = []
+        for head, chats in sections(found, time.time(), self.folders.values()).items():
+            if not isinstance(head, Folder):
+                rows += [head, *chats]
+            elif not self.searched or chats or self.searched in head.name.casefold():
+                rows += [head, *([] if head.folded and not self.searched else chats)]
         if rows == self.rows:
             return
         self.beginResetModel()
@@ -137,20 +226,37 @@ def _spoken(chat: Chat, busy: str) -> str:
     return ", ".join(each for each in (chat.title, fork, busy) if each)
 
 
-def sections(chats: Sequence[Chat], now: float) -> dict[str, list[Chat]]:
-    """Pinned chats, then the others by the day or month of their last use in local time."""
+def _dragged(data: QMimeData) -> int | None:
+    """The chat, or None."""
+    digits = bytes(data.data(CHAT_MIME).data())
+    return int(digits) if digits.isdigit() and len(digits) < 20 else None
+
+
+def sections(
+    chats: Sequence[Chat], now: float, folders: Iterable[Folder] = ()
+) -> dict[Folder | str, list[Chat]]:
+    """Pinned chats, folders, then the others by the day or month of their last use in local time.
+
+    Only folders can be empty.
+    """
     midnight = datetime.combine(datetime.fromtimestamp(now).date(), datetime.min.time())
     today, yesterday, week = (
         (midnight - timedelta(days=days)).timestamp() for days in (0, 1, DAYS_OF_WEEK)
     )
     heads = [(today, tr("Today")), (yesterday, tr("Yesterday")), (week, tr("Last 7 days"))]
     # Chats come by their last use, so the months come in order.
-    found: dict[str, list[Chat]] = {tr("Pinned"): [], **{head: [] for _, head in heads}}
+    by_id = {each.id: each for each in folders}
+    found: dict[Folder | str, list[Chat]] = {tr("Pinned"): []}
+    found |= {each: [] for each in by_id.values()}
+    found |= {head: [] for _, head in heads}
     for chat in chats:
+        if chat.folder in by_id and not chat.pinned:
+            found[by_id[chat.folder]].append(chat)
+            continue
         month = f"{datetime.fromtimestamp(min(chat.used, LAST_MOMENT)):%B %Y}"
         head = next((head for start, head in heads if chat.used >= start), month)
         found.setdefault(tr("Pinned") if chat.pinned else head, []).append(chat)
-    return {head: members for head, members in found.items() if members}
+    return {head: each for head, each in found.items() if each or isinstance(head, Folder)}
 
 
 class TrashList(QAbstractListModel):
@@ -217,16 +323,22 @@ def set_up(
 class ChatDelegate(TwoLineDelegate):
     def initStyleOption(self, option: QStyleOptionViewItem, index: AnyIndex) -> None:
         super().initStyleOption(option, index)
-        if index.data(FORKED_ROLE):
+        icon = "fork" if index.data(FORKED_ROLE) else ""
+        if (is_open := index.data(OPEN_ROLE)) is not None:
+            icon = "chevron_down" if is_open else "chevron_right"
+            option.font.setWeight(QFont.Weight.DemiBold)
+        if icon:
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
-            option.icon = theme.icon("fork", "muted")
-            option.decorationSize = theme.icon_size(FORK_PX)
+            option.icon = theme.icon(icon, "muted")
+            option.decorationSize = theme.icon_size(ICON_PX)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        if index.data(CHAT_ROLE) is None:
+        if index.data(CHAT_ROLE) is None and index.data(OPEN_ROLE) is None:
             self._paint_head(painter, option, str(index.data()))
-        else:
-            super().paint(painter, option, index)
+            return
+        if index.data(INSIDE_ROLE):
+            option.rect = option.rect.adjusted(theme.px(INSIDE_PX), 0, 0, 0)
+        super().paint(painter, option, index)
 
     def _paint_head(self, painter: QPainter, option: QStyleOptionViewItem, words: str) -> None:
         font = small(option.font)

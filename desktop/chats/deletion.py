@@ -28,7 +28,7 @@ from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.search.search import SearchController
 from desktop.services import Services
-from desktop.store import backups
+from desktop.store import backups, restored
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, documents, fields, message_tree, pictures
 from desktop.store.tables.records import DeletedMessages
@@ -165,6 +165,7 @@ class Deletion(QObject):
             try:
                 await self._search.clear()
                 await deleted(backups.remove, self._folders.database, aside=True)
+                await deleted(restored.discard, self._folders, even_complete=True)
                 await deleted(BlobStore(self._folders.pictures).sweep)
             finally:
                 self.send_pending()
@@ -175,7 +176,8 @@ class Deletion(QObject):
 
     async def _remove_unused(self, held: set[str]) -> None:
         known = await self._database.run(pictures.digests)
-        used = held | await self._database.run(pictures.collect_garbage)
+        used = held | restored.digests(self._folders)
+        used |= await self._database.run(pictures.collect_garbage)
         # Of what no chat ever knew, a file that was kept may show it.
         kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)

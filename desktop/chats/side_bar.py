@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtGui import (
+    QAction,
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -16,21 +23,57 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.chats.chat_list import CHAT_ROLE, set_up
+from desktop.chats.chat_list import CHAT_MIME, CHAT_ROLE, ChatList, set_up
 from desktop.chats.chats import ChatsController
+from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
+from desktop.chats.trash_page import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.store.tables.chats import TRASH_DAYS
-from desktop.store.tables.records import Chat, DeletedMessages, Trashed
+from desktop.store.tables.records import Chat, Folder
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
 
 
 class ChatsView(QListView):
-    """A list whose section heads no key selects."""
+    """A list whose section heads no key selects, and between whose folders chats are dragged."""
+
+    def __init__(self, chats: ChatList) -> None:
+        super().__init__()
+        self._chats = chats
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
+        # A row is a place to drop on, not a gap between rows.
+        self.setDragDropOverwriteMode(True)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        super().dragEnterEvent(event)
+        event.setAccepted(event.mimeData().hasFormat(CHAT_MIME))
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        super().dragMoveEvent(event)
+        event.setAccepted(event.mimeData().hasFormat(CHAT_MIME))
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self._chats.drop(event.mimeData(), self.indexAt(event.position().toPoint()))
+        # Qt would blank the row after a move.
+        event.setDropAction(Qt.DropAction.IgnoreAction)
+        event.accept()
+        self.setState(QAbstractItemView.State.NoState)
+        self.viewport().update()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        # A folder is not renamed by two quick clicks.
+        if self._chats.folder_at(self.indexAt(event.position().toPoint())) is None:
+            super().mouseDoubleClickEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        folder = self._chats.folder_at(self.currentIndex())
+        if folder is not None and event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            leads_in = (event.key() == Qt.Key.Key_Right) is self.isLeftToRight()
+            self._chats.turn(folder, is_open=leads_in)
+        else:
+            super().keyPressEvent(event)
 
     def moveCursor(
         self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
@@ -56,19 +99,21 @@ class SideBar(QFrame):
     search_asked = Signal(str)
     selected = Signal()
 
-    def __init__(self, chats: ChatsController) -> None:
+    def __init__(self, chats: ChatsController, folders: FoldersController) -> None:
         super().__init__()
         self.setObjectName("sideBar")
-        self._chats = chats
+        self._chats, self._folders = chats, folders
         self._following = False
+        # The selected folder, and the chat that was shown then.
+        self._at_folder: tuple[int | None, int | None] = (None, None)
         self._new = Button(tr("New chat"), name="newChat")
-        self._new.clicked.connect(lambda: self.open_asked.emit(None))
-        self.search = SearchField("chatSearch", tr("Search titles"))
+        self._new.clicked.connect(self.new_chat)
+        self.search = SearchField("chatSearch", tr("Search titles and #tags"))
         self._search_messages = Button(
             tr("Search messages too"), name="searchMessages", style="flat"
         )
         self._search_messages.hide()
-        self.list = ChatsView()
+        self.list = ChatsView(chats.chat_list)
         set_up(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
         self.list.setEditTriggers(
             QAbstractItemView.EditTrigger.EditKeyPressed
@@ -78,6 +123,8 @@ class SideBar(QFrame):
         self._open_trash = Button(name="openTrash", style="flat")
         self.trash = TrashPage(chats)
         self._pages = QStackedWidget()
+        self._move = MoveMenu(folders, self)
+        self._folder_menu = FolderMenu(folders, self)
         self._menu = self._make_menu()
         self._build()
         self._connect()
@@ -86,22 +133,42 @@ class SideBar(QFrame):
         self._count_trash()
 
     @property
-    def has_selected(self) -> bool:
+    def has_chat(self) -> bool:
+        """True if a chat is selected."""
         return self._current() is not None
+
+    @property
+    def has_selected(self) -> bool:
+        """True if a chat or a folder is selected."""
+        return self.list.currentIndex().isValid()
 
     def rename_current(self) -> None:
         if self.list.currentIndex().isValid():
             self.list.edit(self.list.currentIndex())
 
     def delete_current(self) -> None:
-        chat = self._current()
-        if chat is not None:
-            self._chats.delete(chat.id)
+        row = self._chats.chat_list.row_at(self.list.currentIndex())
+        if isinstance(row, Chat):
+            self._chats.delete(row.id)
+        elif isinstance(row, Folder):
+            self._folders.delete(row.id)
 
     def pin_current(self) -> None:
         chat = self._current()
         if chat is not None:
             self._chats.pin(chat.id, not chat.pinned)
+
+    def move_current(self) -> None:
+        """Show the folders that the selected chat can be moved to."""
+        chat = self._current()
+        if chat is not None:
+            self._move.offer(chat)
+            self._move.popup(self._below(self.list.currentIndex()))
+
+    def new_chat(self) -> None:
+        """In no folder."""
+        self._folders.place_new_chat(None)
+        self.open_asked.emit(None)
 
     def search_chats(self) -> None:
         self.show()
@@ -114,9 +181,10 @@ class SideBar(QFrame):
 
     def _make_menu(self) -> QMenu:
         menu = named(QMenu(self), "chatMenu")
-        menu.aboutToShow.connect(self._say_pin)
+        menu.aboutToShow.connect(self._fill_menu)
         self._pin: QAction = action(tr("Pin to the top"), menu, self.pin_current)
         menu.addAction(self._pin)
+        menu.addMenu(self._move)
         menu.addAction(action(tr("Rename"), menu, self.rename_current))
         menu.addAction(action(tr("Delete"), menu, self.delete_current))
         # Only while the list has the focus: in the composer, Delete deletes a character.
@@ -127,9 +195,11 @@ class SideBar(QFrame):
         return menu
 
     def _build(self) -> None:
-        self._rename = IconButton("edit", tr("Rename the chat (F2)"), name="renameChat")
+        self._rename = IconButton("edit", tr("Rename the chat or folder (F2)"), name="renameChat")
         self._rename.clicked.connect(self.rename_current)
-        self._delete = IconButton("trash", tr("Delete the chat (Delete)"), name="deleteChat")
+        self._delete = IconButton(
+            "trash", tr("Delete the chat or folder (Delete)"), name="deleteChat"
+        )
         self._delete.clicked.connect(self.delete_current)
         head = row((Label(tr("Chats"), style="heading"), 1), self._rename, self._delete)
         chats = QWidget()
@@ -146,6 +216,10 @@ class SideBar(QFrame):
         chats.trash.modelReset.connect(self._count_trash)
         self.list.selectionModel().currentChanged.connect(self._on_current)
         self.list.activated.connect(self._on_activated)
+        self.list.clicked.connect(self._on_clicked)
+        self._folder_menu.rename_asked.connect(self._rename_folder)
+        self._folder_menu.new_asked.connect(self._new_in)
+        self._folders.made.connect(self._rename_folder)
         self.search.textChanged.connect(chats.chat_list.search)
         # An empty list is not reset, but the message that names the search changes.
         self.search.textChanged.connect(self._follow)
@@ -187,17 +261,41 @@ class SideBar(QFrame):
             self.list.setFocus()
 
     def _show_menu(self, point: QPoint) -> None:
-        if self._chats.chat_list.chat_at(self.list.indexAt(point)) is not None:
-            self._menu.popup(self.list.viewport().mapToGlobal(point))
+        row, place = self._chats.chat_list.row_at(self.list.indexAt(point)), self.list.viewport()
+        if isinstance(row, Chat):
+            self._menu.popup(place.mapToGlobal(point))
+        elif isinstance(row, Folder):
+            self._folder_menu.offer(row)
+            self._folder_menu.popup(place.mapToGlobal(point))
 
-    def _say_pin(self) -> None:
+    def _below(self, index: QModelIndex) -> QPoint:
+        return self.list.viewport().mapToGlobal(self.list.visualRect(index).bottomLeft())
+
+    def _rename_folder(self, folder: int) -> None:
+        index = self._chats.chat_list.index_of_folder(folder)
+        if index.isValid():
+            self._leave_trash()
+            self.list.setFocus()
+            self.list.setCurrentIndex(index)
+            self.list.edit(index)
+
+    def _new_in(self, folder: int) -> None:
+        self._folders.place_new_chat(self._chats.chat_list.folders.get(folder))
+        self.open_asked.emit(None)
+
+    def _fill_menu(self) -> None:
         chat = self._current()
+        if chat is not None:
+            self._move.offer(chat)
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the shown chat without asking to open it again."""
+        """Select the shown chat without asking to open it again, or the folder selected since."""
         chats = self._chats.chat_list
-        index = chats.index_of(self._chats.shown)
+        folder, shown = self._at_folder
+        index = chats.index_of_folder(folder if shown == self._chats.shown else None)
+        if not index.isValid():
+            index = chats.index_of(self._chats.shown)
         self._following = True
         self.list.setCurrentIndex(index)
         if not index.isValid():
@@ -212,13 +310,14 @@ class SideBar(QFrame):
     def _go_to_found(self) -> None:
         """Select the chat on screen if its title matches, else the first that does."""
         self.list.setFocus()
-        if not self.list.currentIndex().isValid() and len(self._chats.chat_list.rows) > 1:
-            # A head comes first.
-            self.list.setCurrentIndex(self._chats.chat_list.index(1))
+        if not self.list.currentIndex().isValid():
+            self.list.setCurrentIndex(self._chats.chat_list.first())
 
     def _on_current(self, index: QModelIndex) -> None:
         self._enable()
-        chat = index.data(CHAT_ROLE)
+        folder, chat = self._chats.chat_list.folder_at(index), index.data(CHAT_ROLE)
+        if not self._following:
+            self._at_folder = (folder.id if folder else None, self._chats.shown)
         if self._following or chat is None or chat == self._chats.shown:
             return
         pressed = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
@@ -226,108 +325,13 @@ class SideBar(QFrame):
         (self.look_asked if by_key else self.open_asked).emit(chat)
 
     def _on_activated(self, index: QModelIndex) -> None:
-        chat = index.data(CHAT_ROLE)
+        chat, folder = index.data(CHAT_ROLE), self._chats.chat_list.folder_at(index)
         if chat is not None:
             self.open_asked.emit(chat)
+        elif folder is not None and QGuiApplication.mouseButtons() == Qt.MouseButton.NoButton:
+            self._chats.chat_list.turn(folder)
 
-
-class TrashPage(QWidget):
-    left = Signal()
-    # Delete this chat, or these DeletedMessages, for good; None for all of them.
-    delete_asked = Signal(object)
-
-    def __init__(self, chats: ChatsController) -> None:
-        super().__init__()
-        self.setObjectName("trashPage")
-        self._chats = chats
-        self.list = QListView()
-        set_up(self.list, "trashList", tr("Deleted chats"), chats.trash, self._show_menu)
-        self._menu = named(QMenu(self), "trashMenu")
-        self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
-        self._menu.addAction(
-            action(tr("Delete for good"), self._menu, lambda: self._ask_for_current(None))
-        )
-        self._restore = Button(
-            tr("Restore"), name="restoreChat", spoken=tr("Restore the chat to the list")
-        )
-        self._delete = Button(tr("Delete for good"), name="deleteForGood", style="danger")
-        self._delete_all = Button(tr("Delete all for good"), name="deleteAllForGood")
-        self.asks = Question(
-            self, "deleteTrash", tr("Delete all for good"), tr("Keep"), tr("Delete for good")
-        )
-        self.asks.kept.connect(self.list.setFocus)
-        self.asks.confirmed.connect(lambda: self.delete_asked.emit(self._asked))
-        # What the question is about; None for all of it.
-        self._asked: int | DeletedMessages | None = None
-        self._restore.clicked.connect(self.restore_current)
-        self._delete.clicked.connect(lambda: self._ask_for_current(self._delete))
-        self._delete_all.clicked.connect(self._ask_for_all)
-        self._build()
-        chats.trash.modelReset.connect(self._follow)
-        self.list.selectionModel().currentChanged.connect(self._on_selected)
-        self._follow()
-
-    def restore_current(self) -> None:
-        item = self._chats.trash.item_at(self.list.currentIndex())
-        if isinstance(item, DeletedMessages):
-            self._chats.restore_messages(item)
-        elif item is not None:
-            self._chats.restore(item.id, opened=False)
-
-    def _build(self) -> None:
-        back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")
-        back.clicked.connect(self.left)
-        head = row(back, (Label(tr("Deleted chats"), style="heading"), 1))
-        note = tr("Kept for {} days, then deleted for good.").format(TRASH_DAYS)
-        said = Label(note, style="muted small", wraps=True)
-        buttons = (self._restore, self._delete, self._delete_all)
-        column(head, said, (self.list, 1), *buttons, of=self, spacing=8)
-
-    def _follow(self) -> None:
-        """Withdraw the question: it was about other chats."""
-        self.asks.withdraw()
-        if self._chats.trash.items:
-            self.list.setCurrentIndex(self._chats.trash.index(0))
-        elif self.isVisible():
-            self.left.emit()
-        self._enable()
-
-    def _on_selected(self) -> None:
-        self.asks.withdraw()
-        self._enable()
-
-    def _enable(self) -> None:
-        selected = self.list.currentIndex().isValid()
-        self._restore.setEnabled(selected)
-        self._delete.setEnabled(selected)
-
-    def _ask_for_current(self, trigger: QWidget | None) -> None:
-        item = self._chats.trash.item_at(self.list.currentIndex())
-        if item is not None:
-            self._asked = item.id if isinstance(item, Chat) else item
-            self.asks.ask(_question([item]), trigger)
-
-    def _ask_for_all(self) -> None:
-        self._asked = None
-        self.asks.ask(_question(self._chats.trash.items), self._delete_all)
-
-    def _show_menu(self, point: QPoint) -> None:
-        if self.list.indexAt(point).isValid():
-            self._menu.popup(self.list.viewport().mapToGlobal(point))
-
-
-def _question(items: Sequence[Trashed]) -> str:
-    count = len(items)
-    if any(isinstance(each, DeletedMessages) for each in items):
-        if count == 1:
-            return tr("Delete this for good? It can't be undone.")
-        return tr("Delete all {} entries for good? This can't be undone.").format(
-            format_count(count)
-        )
-    if count == 1:
-        return tr(
-            "Delete this chat for good, with its messages and pictures? This can't be undone."
-        )
-    return tr(
-        "Delete all {} chats for good, with their messages and pictures? This can't be undone."
-    ).format(format_count(count))
+    def _on_clicked(self, index: QModelIndex) -> None:
+        folder = self._chats.chat_list.folder_at(index)
+        if folder is not None:
+            self._chats.chat_list.turn(folder)

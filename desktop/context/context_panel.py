@@ -22,8 +22,11 @@ from desktop.widgets.value_grid import Row, ValueGrid
 
 
 class ContextPanel(QWidget):
-    def __init__(self, parent: QWidget | None = None) -> None:
+    """`below` is shown at its end."""
+
+    def __init__(self, parent: QWidget | None = None, below: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._below = below
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
         self._progress = named(QProgressBar(self), "contextProgress")
@@ -101,7 +104,8 @@ class ContextPanel(QWidget):
         context = (self._tokens, self._strip, self._difference)
         grids = [part for pair in self._grids for part in pair]
         cache = column(self._bytes, margins=(0, 8, 0, 0))
-        parts = (*heading, *warnings, *context, *grids, cache, None)
+        below = (self._below,) if self._below is not None else ()
+        parts = (*heading, *warnings, *context, *grids, cache, *below, None)
         column(*parts, of=self, margins=(18, 16, 18, 16), spacing=8)
 
 

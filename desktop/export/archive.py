@@ -9,26 +9,27 @@ from dataclasses import replace
 from core.api.archive import (
     ArchivedChat,
     ArchivedDocument,
+    ArchivedFolder,
     ArchivedMessage,
     ArchivedPicture,
     ArchivedReply,
     AttachedDocument,
 )
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, documents, fields, messages, pictures
-from desktop.store.tables.records import Message, Picture, Reply, ReplyState
+from desktop.store.tables import chats, documents, fields, folders, messages, pictures
+from desktop.store.tables.records import Begin, Folder, Message, Picture, Reply, ReplyState
 
 
 def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | None:
     """None if it is gone."""
     row = connection.execute(
-        "SELECT title, created, used, pinned, forked, system, format, settings, left_out FROM chats"
-        " WHERE id = ? AND deleted IS NULL",
+        "SELECT title, created, used, pinned, forked, system, format, settings, left_out, folder"
+        " FROM chats WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    title, created, used, pinned, forked, system, reply_format, settings, left_out = row
+    title, created, used, pinned, forked, system, reply_format, settings, left_out, folder = row
     tree = messages.read_tree(connection, chat)
     places = {message.id: place for place, (message, _) in enumerate(tree)}
     # The numbers of the database mean nothing elsewhere, their order does.
@@ -44,6 +45,7 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
         system=fields.text(system),
         format=fields.model(ReplyFormat, reply_format),
         settings=fields.text(settings) if settings is not None else "",
+        folder=_archived_folder(folders.read(connection, folder)),
         left_out=places.get(left_out),
         messages=tuple(
             _archived(message, ranks[chosen], places, place, numbers)
@@ -53,6 +55,20 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
             ArchivedDocument(paged=each.paged, text=documents.PART_END.join(each.parts))
             for each in found.values()
         ),
+    )
+
+
+def _archived_folder(folder: Folder | None) -> ArchivedFolder | None:
+    if folder is None:
+        return None
+    if folder.begin is None:
+        return ArchivedFolder(name=folder.name)
+    return ArchivedFolder(
+        name=folder.name,
+        preset=folder.preset,
+        system=folder.begin.system,
+        format=folder.begin.format,
+        settings=fields.stored_tree(folder.begin.settings) or "",
     )
 
 
@@ -117,6 +133,7 @@ def add_archive(
         system=store(chat.system),
         reply_format=chat.format,
         settings=fields.tree(store(chat.settings)),
+        folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
         "UPDATE chats SET created = ?, used = ?, pinned = ?, forked = ? WHERE id = ?",
@@ -143,6 +160,23 @@ def add_archive(
     if chat.left_out is not None:
         chats.leave_out(connection, new, ids[chat.left_out])
     return new
+
+
+def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
+    """The first folder of this name, or else a new one."""
+    name = messages.storable(archived.name)
+    for each in folders.listed(connection):
+        if each.name == name:
+            return each.id
+    begin = Begin(
+        messages.storable(archived.system),
+        archived.format,
+        fields.tree(messages.storable(archived.settings)),
+    )
+    preset = archived.preset
+    return folders.create(
+        connection, name, messages.storable(preset or ""), begin if preset is not None else None
+    )
 
 
 def _add_message(

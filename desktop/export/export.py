@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
-from PySide6.QtCore import QObject, QSize, Qt, Signal
-from PySide6.QtPrintSupport import QPrintDialog, QPrinter
-from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtPrintSupport import QPrinter
 
 from core.api.archive import ArchivedChat
 from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
 from core.system.private_files import write_whole
-from desktop import theme
 from desktop.chats.chats import ChatsController
-from desktop.engine.tasks import Tasks
 from desktop.export.archive import add_archive, known_pictures, read_archive
 from desktop.export.printing import Printout
 from desktop.export.reading import ChatsFile, FoundChat
@@ -28,16 +25,12 @@ from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables.records import Chat, Picture
-from desktop.widgets import dialogs
-from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, named
-from desktop.widgets.plain_text import shortened
+from desktop.store.database import Database
+from desktop.store.tables.records import Picture
 
 PDF = ".pdf"
-WIDTH, HEIGHT = 560, 360
-LONGEST_NAME = 60
-LONGEST_REPORT = 100_000
+# Makes a writer of a file, with a function that finds pictures by their digests.
+Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
 
 @dataclass
@@ -92,10 +85,12 @@ class ExportController(QObject):
     def print_chat(self, chat: int, printer: QPrinter) -> None:
         self._tasks.spawn(self._print(chat, printer), tr("Printing"))
 
-    async def write(self, chats: Sequence[int], path: Path) -> None:
-        """In the format that the suffix names. Raises ExportError, StoreError."""
+    async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
+        """In the format that the suffix names, unless `kind` is given. Raises ExportError,
+        StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
-        write = self._write_pdf if path.suffix.lower() == PDF else self._write_file
+        kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
+        write = self._write_pdf if path.suffix.lower() == PDF else partial(self._write_file, kind)
         try:
             count, missing = await write(chats, path)
         except OSError as error:
@@ -109,10 +104,9 @@ class ExportController(QObject):
             said.append(lost.format(pictures=count_of(missing, "picture")))
         self.said.emit(" ".join(said))
 
-    async def _write_file(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
+    async def _write_file(self, kind: Kind, chats: Sequence[int], path: Path) -> tuple[int, int]:
         """Returns the numbers of chats written and of pictures missing."""
-        kind, count = WRITERS.get(path.suffix.lower(), WRITERS[".zip"]), 0
-        writer: Writer = await in_thread(partial(kind, path, self._blobs.path))
+        writer, count = await in_thread(partial(kind, path, self._blobs.path)), 0
         try:
             async for chat in self._archived(chats):
                 await in_thread(partial(writer.add, chat))
@@ -184,16 +178,24 @@ class ExportController(QObject):
         if found.chat is None:
             report.left_out.append((title, tr("could not be read")))
             return
-        lost = found.lost
+        pictures = await self.store(file, found.chat, found.lost, self._database)
+        report.chats += 1
+        report.messages += len(found.chat.messages)
+        report.pictures += len(pictures)
+        report.documents += len(found.chat.documents)
+        lost = found.lost.items()
+        report.left_out += [(title, _lost_words(kind, count)) for kind, count in lost]
+
+    async def store(
+        self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost], database: Database
+    ) -> list[str]:
+        """Add a chat of a file; returns the digests of its pictures. Those that can't be read are
+        left out and counted in `lost`. Raises StoreError, OSError."""
         # No picture is deleted as unused before its chat is stored.
         async with self._pictures.held():
-            chat, known = await self._stored_pictures(file, found.chat, lost)
-            await self._database.run(add_archive, chat, known)
-        report.chats += 1
-        report.messages += len(chat.messages)
-        report.pictures += len(digests_of(chat))
-        report.documents += len(chat.documents)
-        report.left_out += [(title, _lost_words(kind, count)) for kind, count in lost.items()]
+            chat, known = await self._stored_pictures(file, chat, lost)
+            await database.run(add_archive, chat, known)
+        return digests_of(chat)
 
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
@@ -229,121 +231,3 @@ def _lost_words(kind: Lost, count: int) -> str:
             return tr("attached files, left out: {}").format(count)
         case _:
             return tr("messages of tools, left out: {}").format(count)
-
-
-async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
-    """With the suffix of its format; none is replaced unasked."""
-    kinds = {
-        tr("Everything: ZIP ({patterns})"): ".zip",
-        tr("Everything: JSON ({patterns})"): ".json",
-        tr("What is shown: PDF ({patterns})"): PDF,
-        tr("What is shown: HTML ({patterns})"): ".html",
-        tr("What is shown: Markdown ({patterns})"): ".md",
-    }
-    filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
-    dialog = named(QFileDialog(parent, title), "exportDialog")
-    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setNameFilters(list(filters))
-    dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
-    dialog.setDefaultSuffix(".zip")
-    dialog.selectFile(f"{file_name(name)}.zip")
-    if await dialogs.outcome(dialog) != QDialog.DialogCode.Accepted:
-        return None
-    path = Path(dialog.selectedFiles()[0])
-    suffix = filters[dialog.selectedNameFilter()]
-    if path.suffix.lower() == suffix:
-        return path
-    # The dialog replaces no suffix when another format is picked, and asked about this name only.
-    stem = path.stem if path.suffix.lower() in filters.values() else path.name
-    return unused(path.with_name(stem + suffix))
-
-
-def unused(path: Path) -> Path:
-    """The path, with a number if a file has it already."""
-    number, found = 1, path
-    while found.exists() or found.is_symlink():
-        number += 1
-        found = path.with_stem(f"{path.stem} {number}")
-    return found
-
-
-async def choose_imports(parent: QWidget) -> list[Path]:
-    kinds = tr("Exported chats ({patterns});;All files (*)").format(patterns="*.zip *.json")
-    dialog = named(QFileDialog(parent, tr("Import chats"), "", kinds), "importFilesDialog")
-    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-    dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
-    return [Path(name) for name in dialog.selectedFiles()] if accepted else []
-
-
-def file_name(title: str) -> str:
-    """A name that every system allows."""
-    plain = re.sub(r"[^\w .-]+", " ", title).strip(" .")
-    return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
-
-
-class ImportDialog(QDialog):
-    def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("importDialog")
-        self.setWindowTitle(tr("Imported chats"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        words = "\n\n".join(report.words() for report in reports)
-        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
-        shown.setAccessibleName(tr("What was imported"))
-        shown.setReadOnly(True)
-        shown.setProperty("class", "field")
-        shown.setTabChangesFocus(True)
-        close = Button(tr("Close"), name="importClose")
-        close.clicked.connect(self.close)
-        column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
-
-
-class ExportMenu(QObject):
-    def __init__(
-        self, export: ExportController, chats: ChatsController, tasks: Tasks, window: QWidget
-    ) -> None:
-        super().__init__(window)
-        self._export, self._chats, self._tasks, self._window = export, chats, tasks, window
-        export.imported.connect(self._show_report)
-
-    def export_shown(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
-        if place is not None:
-            chat = self._chats.chat_list.chats[place]
-            title = tr("Export this chat")
-            self._tasks.spawn(self._write([chat.id], title, chat.title), title)
-
-    def print_shown(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
-        if place is not None:
-            self._tasks.spawn(self._print(self._chats.chat_list.chats[place]), tr("Printing"))
-
-    def export_all(self) -> None:
-        chats = [chat.id for chat in self._chats.chat_list.chats]
-        title = tr("Export all chats")
-        self._tasks.spawn(self._write(chats, title, tr("Waymark chats")), title)
-
-    def import_chats(self) -> None:
-        self._tasks.spawn(self._import(), tr("Import chats"))
-
-    async def _write(self, chats: Sequence[int], title: str, name: str) -> None:
-        path = await choose_export(self._window, title, name)
-        if path is not None:
-            self._export.export(chats, path)
-
-    async def _print(self, chat: Chat) -> None:
-        printer = QPrinter(QPrinter.PrinterMode.HighResolution)
-        printer.setDocName(chat.title)
-        dialog = named(QPrintDialog(printer, self._window), "printDialog")
-        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
-            self._export.print_chat(chat.id, printer)
-
-    async def _import(self) -> None:
-        if paths := await choose_imports(self._window):
-            self._export.import_files(paths)
-
-    def _show_report(self, reports: Sequence[ImportReport]) -> None:
-        ImportDialog(reports, self._window).show()

@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
@@ -72,12 +73,12 @@ class ChatsFile:
         self._file.close()
 
     def chats(self) -> Iterator[FoundChat]:
-        names = [name for name in self._names() if _CHATS.fullmatch(name)]
+        names = [name for name in self.names if _CHATS.fullmatch(name)]
         if self._zip is not None and not names:
             raise NotAnExportError(tr("It contains no chats."))
         left = MOST_CHATS
         for name in names or [""]:
-            data = self._read(name, LARGEST_JSON)
+            data = self.read(name, LARGEST_JSON)
             fields, _ = self._ask("open", OPEN_S, data)
             self.program = fields["program"]
             del data
@@ -87,7 +88,7 @@ class ChatsFile:
             for number in range(int(fields["count"])):
                 if self._helper.pid is None:
                     # A chat that ended the helper costs itself only.
-                    self._ask("open", OPEN_S, self._read(name, LARGEST_JSON))
+                    self._ask("open", OPEN_S, self.read(name, LARGEST_JSON))
                 yield self._chat(number)
 
     def picture(self, picture: ArchivedPicture) -> bytes:
@@ -102,12 +103,11 @@ class ChatsFile:
             fields, data = self._ask("picture", CHAT_S, digest=wanted)
             if fields["known"]:
                 return data
-        for name in self._names():
-            known = _DIGEST.fullmatch(name)
-            if (known and known[1] == wanted) or (picture.file and _begins(name, picture.file)):
-                data = self._read(name, MAX_PICTURE_BYTES)
-                if not wanted or hashlib.sha256(data).hexdigest() == wanted:
-                    return data
+        begins = [name for name in self.names if picture.file and _begins(name, picture.file)]
+        for name in (*self._by_digest.get(wanted, ()), *begins):
+            data = self.read(name, MAX_PICTURE_BYTES)
+            if not wanted or hashlib.sha256(data).hexdigest() == wanted:
+                return data
         return b""
 
     def _chat(self, number: int) -> FoundChat:
@@ -127,11 +127,20 @@ class ChatsFile:
             words = tr("It could not be read ({reason}).")
             raise NotAnExportError(words.format(reason=error.reason)) from error
 
-    def _names(self) -> list[str]:
+    @cached_property
+    def names(self) -> list[str]:
         return sorted(set(self._zip.namelist())) if self._zip is not None else []
 
-    def _read(self, name: str, most: int) -> bytes:
-        """The whole file for ''."""
+    @cached_property
+    def _by_digest(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            if known := _DIGEST.fullmatch(name):
+                found.setdefault(known[1], []).append(name)
+        return found
+
+    def read(self, name: str, most: int) -> bytes:
+        """An entry of at most `most` bytes, the whole file for ''."""
         try:
             if self._zip is None:
                 self._file.seek(0)

@@ -121,12 +121,15 @@ class ZipWriter(Writer):
         super().discard()
 
     def _finish(self) -> None:
+        self._add_rest()
+        self._zip.close()
+
+    def _add_rest(self) -> None:
         for digest in self._digests:
             if data := self._picture(digest):
                 name = f"pictures/{digest}{suffix_of(data)}"
                 # They are compressed already.
                 self._zip.writestr(name, data, zipfile.ZIP_STORED)
-        self._zip.close()
 
 
 class JsonWriter(Writer):

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables.chats import new_key
-from desktop.store.tables.records import Attachment, Document, Picture
+from desktop.store.tables.records import Attachment, Begin, Document, Folder, Picture
 
 _numbers = itertools.count(1)
 
@@ -42,7 +42,8 @@ class DraftDocument:
 @dataclass(slots=True, eq=False)
 class Draft:
     """`queued` are messages before it; `adding` counts calls whose files aren't known yet. `key`,
-    `system` and `format` are for the chat that will be created, if there is none yet."""
+    `system`, `format`, `settings` and `folder` are for the chat that will be created, if there is
+    none yet."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
@@ -51,8 +52,16 @@ class Draft:
     system: str = ""
     format: ReplyFormat | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    folder: Folder | None = None
     queued: list[Draft] = field(default_factory=list)
     adding: int = 0
+
+    @property
+    def begin(self) -> Begin:
+        return Begin(self.system, self.format, self.settings)
+
+    def begin_with(self, begin: Begin) -> None:
+        self.system, self.format, self.settings = begin.system, begin.format, dict(begin.settings)
 
     @property
     def complete(self) -> bool:

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.reply_format import ReplyFormat
 from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
 from desktop.settings.setting_rows import SettingRow, parts, row_of
 from desktop.settings.settings import SettingsController, out_of_range
 from desktop.store.settings import AppSettings, Preset, PresetSettings
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """The values that a preset sets in a chat."""
-
-    system: str = ""
-    format: ReplyFormat | None = None
-    values: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, preset: Preset | None) -> Bundle:
-        return cls(preset.system, preset.format, preset.values) if preset else cls()
+from desktop.store.tables.records import Begin, Folder
 
 
 class ChatSettings(QObject):
@@ -56,8 +41,18 @@ class ChatSettings(QObject):
         return self._general.settings.presets
 
     @property
-    def bundle(self) -> Bundle:
-        return Bundle(self._chat.instructions, self._chat.format, self._chat.own)
+    def begin(self) -> Begin:
+        """What another chat would begin with to be like the shown one."""
+        return Begin(self._chat.instructions, self._chat.format, self._chat.own)
+
+    def usual_in(self, folder: Folder | None) -> Begin:
+        """What new chats in the folder begin with; None is in no folder."""
+        return folder.begin if folder and folder.begin else self.presets.begin
+
+    def place_new_chat(self, folder: Folder | None) -> None:
+        """Have the next new chat in this folder; None is in no folder."""
+        before = self.usual_in(self._chat.new_folder)
+        self._chat.begin_new_chats(folder, before, self.usual_in(folder))
 
     def set_value(self, key: str, value: object) -> str:
         """Returns why the value is not allowed, '' if it is."""
@@ -73,20 +68,19 @@ class ChatSettings(QObject):
         return ""
 
     def differences(self) -> list[str]:
-        """Titles of the settings in which the shown chat differs from the default preset."""
-        usual, own = Bundle.of(self.presets.named(self.presets.default)), self.bundle
+        """Titles of the settings in which the shown chat differs from new ones in its folder."""
+        usual, own = self.usual_in(self._chat.folder), self.begin
         found = [tr("instructions")] if own.system != usual.system else []
         if own.format != usual.format:
             found.append(tr("format of the replies"))
-        mine, others = own.values or {}, usual.values or {}
         for row in own_rows():
-            if mine.get(row.key, ...) != others.get(row.key, ...):
+            if own.settings.get(row.key, ...) != usual.settings.get(row.key, ...):
                 found.append(row.title.lower())
         return found
 
     def back(self) -> None:
         self._put_with_undo(
-            Bundle.of(self.presets.named(self.presets.default)),
+            self.usual_in(self._chat.folder),
             tr("The chat has its default settings again."),
         )
 
@@ -95,19 +89,19 @@ class ChatSettings(QObject):
         if preset is None:
             return
         said = tr("The chat uses the preset {name}.").format(name=preset.name)
-        self._put_with_undo(Bundle.of(preset), said)
+        self._put_with_undo(preset.begin, said)
         if preset.model and preset.model != self._general.settings.model.path:
             self._general.set_model_path(preset.model)
             self._general.load()
 
     def save(self, name: str, with_model: bool) -> None:
         """Make or replace a preset of what the shown chat has."""
-        own = self.bundle
+        own = self.begin
         preset = Preset(
             name=name,
             system=own.system,
             format=own.format,
-            values=dict(own.values or {}),
+            values=dict(own.settings),
             model=self._general.settings.model.path if with_model else "",
         )
         others = [each for each in self.presets.presets if each.name != name]
@@ -127,30 +121,27 @@ class ChatSettings(QObject):
         self._store(self.presets.model_copy(update={"default": name}))
 
     def _store(self, presets: PresetSettings) -> None:
-        usual = Bundle.of(self.presets.named(self.presets.default))
+        folder = self._chat.new_folder
+        before = self.usual_in(folder)
         self._general.set_presets(presets)
-        new = Bundle.of(presets.named(presets.default))
-        if new != usual:
-            self._chat.begin_new_chats_like(
-                (usual.system, usual.format, dict(usual.values or {})),
-                (new.system, new.format, dict(new.values or {})),
-            )
+        if self.usual_in(folder) != before:
+            self._chat.begin_new_chats(folder, before, self.usual_in(folder))
 
-    def _put_with_undo(self, bundle: Bundle, said: str) -> None:
-        before, chat = self.bundle, self._chat.transcript.chat
+    def _put_with_undo(self, begin: Begin, said: str) -> None:
+        before, chat = self.begin, self._chat.transcript.chat
 
         def undo() -> None:
             if self._chat.transcript.chat == chat:
                 self._put(before)
 
-        self._put(bundle)
+        self._put(begin)
         undoing: Callable[[], None] = undo
         self.done.emit(said, undoing)
 
-    def _put(self, bundle: Bundle) -> None:
-        self._chat.instruct(bundle.system)
-        self._chat.ask_for(bundle.format)
-        self._chat.set_own(dict(bundle.values or {}))
+    def _put(self, begin: Begin) -> None:
+        self._chat.instruct(begin.system)
+        self._chat.ask_for(begin.format)
+        self._chat.set_own(dict(begin.settings))
 
 
 def own_rows() -> tuple[SettingRow, ...]:

@@ -52,7 +52,7 @@ class ChatSettingsDialog(QDialog):
         self._back.setEnabled(bool(found))
         model = self._settings.engine.model
         for editor in self._editors:
-            editor.mark_own(editor.row.key in (self._settings.bundle.values or {}))
+            editor.mark_own(editor.row.key in self._settings.begin.settings)
             if editor.row.key == "thinking":
                 editor.setEnabled(model is None or model.thinking_switch)
 

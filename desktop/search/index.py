@@ -75,13 +75,20 @@ ORDER BY t.id DESC LIMIT :most
 @dataclass(frozen=True, slots=True)
 class Query:
     """Folded terms that a message must contain, and filters: its chat, the model that wrote it,
-    the moment since which, and whether it has pictures."""
+    the moment since which, and whether it has pictures.
+
+    Next to other terms, a tag (`#word`) may be in the title of the message's chat instead.
+    """
 
     terms: tuple[str, ...]
     chat: int | None = None
     model: str = ""
     since: float = 0.0
     pictures: bool = False
+
+    @property
+    def tags(self) -> list[str]:
+        return [term for term in self.terms if term.startswith("#") and len(term) > 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +193,8 @@ def newest(connection: sqlite3.Connection) -> int:
 
 def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
     """The newest messages in which words begin with the terms."""
-    wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, query.terms) if term]
+    terms = [term for term in query.terms if term not in query.tags] or query.terms
+    wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, terms) if term]
     if not wanted or not _has_words(connection):
         return []
     source = "words JOIN texts AS t ON t.id = words.rowid"
@@ -232,10 +240,17 @@ def _hits(
     words: str = "",
 ) -> list[Hit]:
     named = {f"term{place}": term for place, term in enumerate(query.terms)}
-    conditions = " AND ".join([condition, *(f"instr(t.text, :{name})" for name in named)])
+    conditions, tagged = [condition], {}
+    for name, term in named.items():
+        found = f"instr(t.text, :{name})"
+        if term in query.tags and len(query.tags) < len(query.terms):
+            tagged[f"chats_of_{name}"] = json.dumps(_with_title(connection, term))
+            found = f"({found} OR m.chat IN (SELECT value FROM json_each(:chats_of_{name})))"
+        conditions.append(found)
     rows = connection.execute(
-        sql.format(source=source, conditions=conditions, documents=DOCUMENTS),
+        sql.format(source=source, conditions=" AND ".join(conditions), documents=DOCUMENTS),
         named
+        | tagged
         | {
             "words": words,
             "since": query.since,
@@ -258,6 +273,12 @@ def _hits(
         )
         for message, chat, title, text, created, is_reply, model, documents in rows
     ]
+
+
+def _with_title(connection: sqlite3.Connection, term: str) -> list[int]:
+    """The chats with the term in their titles."""
+    rows = connection.execute("SELECT id, title FROM chats.chats WHERE deleted IS NULL")
+    return [chat for chat, title in rows if term in fold(fields.text(title))]
 
 
 def _whole(text: object, documents: object) -> str:

@@ -108,7 +108,9 @@ class SearchController(QObject):
     async def _search(self, query: Query, number: int) -> None:
         """Show the beginnings of words first: they are found at once, in however many chats."""
         try:
-            hits = await self._run(index.titled, query, MOST_TITLES)
+            # A tag stands for all of its chats.
+            titles = MOST_HITS if query.tags else MOST_TITLES
+            hits = await self._run(index.titled, query, titles)
             hits += await self._run(index.begin_words, query, MOST_HITS)
             self._show(hits, number)
             below = await self._run(index.newest) + 1

@@ -25,7 +25,7 @@ from desktop.store.tables.records import ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 
 # The other tables hold what is deleted once it is done with; a backup would bring that back.
-LASTING = ("chats", "messages", "replies", "message_pictures", "message_documents")
+LASTING = ("folders", "chats", "messages", "replies", "message_pictures", "message_documents")
 SHARED = ("pictures", "documents")
 TABLES = (
     *LASTING,
@@ -284,6 +284,10 @@ def _mend_references(connection: sqlite3.Connection) -> None:
         connection.execute(
             "INSERT INTO chats (id, title, created, used, key) VALUES (?, ?, ?, ?, ?)",
             (chat, title, created, used, new_key()),
+        )
+    for table in ("chats", "drafts"):
+        connection.execute(
+            f"UPDATE {table} SET folder = NULL WHERE folder NOT IN (SELECT id FROM folders)"
         )
     # A damaged moment must not empty the trash.
     connection.execute("UPDATE chats SET deleted = NULL WHERE deleted < created")

@@ -31,6 +31,7 @@ from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
 from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.tables.records import Begin
 
 RECENT_MODELS = 8
 # Models whose name and settings are remembered, the one used last first.
@@ -123,6 +124,10 @@ class Preset(Settings):
     values: dict[str, Any] = Field(default_factory=dict)
     model: str = ""
 
+    @property
+    def begin(self) -> Begin:
+        return Begin(self.system, self.format, self.values)
+
 
 class PresetSettings(Settings):
     """`default` names the preset of new chats, '' for none."""
@@ -137,6 +142,12 @@ class PresetSettings(Settings):
 
     def named(self, name: str) -> Preset | None:
         return next((each for each in self.presets if each.name == name), None)
+
+    @property
+    def begin(self) -> Begin:
+        """What a new chat begins with that is in no folder."""
+        preset = self.named(self.default)
+        return preset.begin if preset else Begin()
 
 
 class ServerSettings(Settings):

@@ -14,11 +14,12 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
-from desktop.chat.chat_options import InstructionsPanel, SchemaDialog
+from desktop.chat.chat_options import InstructionsPanel
 from desktop.chat.composer import Composer
-from desktop.chat.data.reading import schema_format
+from desktop.chat.data.reading import Kind
 from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
+from desktop.chat.format_dialog import FormatDialog
 from desktop.chat.insert_dialog import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.transcript import LiveReply
@@ -78,6 +79,9 @@ class ChatPage(QWidget):
         self.send_there = Question(
             self, "sendThere", tr("Send this chat"), tr("Keep it here"), tr("Send it there")
         )
+        self.restore = Question(
+            self, "restore", tr("Restore a backup"), tr("Leave everything"), tr("Close and restore")
+        )
         self._asked_place: Place | None = None
         self._connect()
         self._follow_settings()
@@ -119,6 +123,9 @@ class ChatPage(QWidget):
         self.delete_all.kept.connect(self._write_on)
         self.delete_all.confirmed.connect(self._write_on)
         self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
+        self.restore.kept.connect(self._parts.backup.decline)
+        self.restore.kept.connect(self._write_on)
+        self.restore.confirmed.connect(self._parts.backup.accept)
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)
@@ -128,8 +135,8 @@ class ChatPage(QWidget):
         self.composer.instructions.clicked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.instructions.done.clicked.connect(self._toggle_instructions)
-        self.composer.format.schema_asked.connect(
-            lambda: self._parts.tasks.spawn(self._choose_schema(), tr("Choosing a schema"))
+        self.composer.format.written_asked.connect(
+            lambda kind: self._parts.tasks.spawn(self._write_format(kind), tr("Writing a format"))
         )
         self.empty.sample_asked.connect(self._try_sample)
         self._parts.engine.changed.connect(self._show_samples)
@@ -227,11 +234,11 @@ class ChatPage(QWidget):
             self._parts.chat.insert(message, above, *dialog.texts())
         self._write_on()
 
-    async def _choose_schema(self) -> None:
+    async def _write_format(self, kind: Kind) -> None:
         chat = self._parts.chat
-        dialog = SchemaDialog(self._parts.formats, chat.last_schema, self)
+        dialog = FormatDialog(self._parts.formats, kind, chat.last_written(kind), self)
         if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
-            chat.ask_for(schema_format(dialog.schema()))
+            chat.ask_for(dialog.format())
         self._write_on()
 
     def _mark_instructions(self) -> None:

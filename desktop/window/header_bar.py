@@ -91,7 +91,13 @@ class HeaderBar(QFrame):
 
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
-        title = tr("New chat") if place is None else self._chats.chat_list.chats[place].title
+        folder = self._chat.folder
+        if place is not None:
+            title = self._chats.chat_list.chats[place].title
+        elif folder is None:
+            title = tr("New chat")
+        else:
+            title = tr("New chat in {folder}").format(folder=folder.name)
         self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:

@@ -19,9 +19,10 @@ from desktop import theme
 from desktop.background.closing import Closing
 from desktop.background.tray import Tray
 from desktop.chats.side_bar import SideBar
+from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
-from desktop.export.export import ExportMenu
+from desktop.export.export_menu import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
@@ -65,14 +66,14 @@ class MainWindow(QMainWindow):
         self._leaving = False
         # Of the wheel with Ctrl, since the last step of the text size.
         self._turned = 0
-        self.side_bar = SideBar(parts.chats)
+        self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
         self.page = ChatPage(parts, samples)
-        self.context = ContextPanel()
+        self.context = ContextPanel(below=ChartBox(parts.charts))
         self.side_panel = SidePanel(self.context, self._make_settings)
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
-        self._exports = ExportMenu(parts.export, parts.chats, parts.tasks, self)
+        self._exports = ExportMenu(parts.export, parts.backup, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self._viewing = Viewing(parts, self)
         self.tray = Tray(self, parts.replies, parts.chat_list, parts.settings)
@@ -110,15 +111,19 @@ class MainWindow(QMainWindow):
     def _acts(self) -> dict[str, Callable[[], object]]:
         chat, page, side_bar = self._parts.chat, self.page, self.side_bar
         return {
-            "actionNewChat": lambda: self._open(None),
+            "actionNewChat": side_bar.new_chat,
+            "actionNewFolder": self._make_folder,
             "actionAddPictures": self._choose_pictures,
             "actionAddFolder": self._choose_folder,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
+            "actionMove": side_bar.move_current,
             "actionDelete": side_bar.delete_current,
             "actionExport": self._exports.export_shown,
             "actionExportAll": self._exports.export_all,
             "actionImport": self._exports.import_chats,
+            "actionBackUp": self._exports.back_up,
+            "actionRestore": self._exports.restore,
             "actionPrint": self._exports.print_shown,
             "actionDeleteAll": page.ask_to_delete_all,
             "actionQuit": self.close_asked.emit,
@@ -149,15 +154,18 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
+        for each in (parts.export, parts.backup):
+            each.said.connect(self.toast.say)
+        parts.backup.checked.connect(page.restore.ask)
+        parts.backup.ready.connect(self.close_asked)
         parts.export.said.connect(self.toast.say)
         self.tray.show_asked.connect(self.come_to_front)
         self.tray.open_asked.connect(self._open)
         for quits in (self.tray.quit_asked, self._closing.quit_asked):
             quits.connect(self.close_asked)
         page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
-        parts.chat_settings.done.connect(
-            lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo))
-        )
+        for done in (parts.chat_settings.done, parts.folders_of_chats.done):
+            done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
         for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
@@ -223,6 +231,11 @@ class MainWindow(QMainWindow):
         if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
             self._parts.chat.open(last)
 
+    def _make_folder(self) -> None:
+        if self.side_bar.isHidden():
+            self._sides.toggle_left()
+        self._parts.folders_of_chats.make()
+
     def _regenerate(self) -> None:
         rows = self._parts.transcript.rows
         if rows and rows[-1].message.is_reply:
@@ -237,7 +250,8 @@ class MainWindow(QMainWindow):
             ("actionExport", bool(rows)),
             ("actionPrint", bool(rows)),
             ("actionRename", selected),
-            ("actionPin", selected),
+            ("actionPin", self.side_bar.has_chat),
+            ("actionMove", self.side_bar.has_chat),
             ("actionDelete", selected),
             ("actionEject", self._parts.engine.model is not None),
             ("actionRestart", self._parts.engine.status.phase not in STARTING),

@@ -17,9 +17,10 @@ from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
-from desktop.chats.chats import ChatsController
+from desktop.chats.chats import ChatsController, Titles
 from desktop.chats.deletion import Deletion
-from desktop.chats.titles import Titles
+from desktop.chats.folders import FoldersController
+from desktop.context.charts import ChartsController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.limit import LimitController
@@ -27,6 +28,7 @@ from desktop.context.predictions import Predictions
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.export.backup import BackupController
 from desktop.export.export import ExportController
 from desktop.formulas.formulas import formulas
 from desktop.i18n import tr, use_language
@@ -40,10 +42,12 @@ from desktop.search.search import SearchController
 from desktop.server.server import ServerController
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
+from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from desktop.store.tables import messages
+from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply
 from desktop.threads import DaemonExecutor
 
@@ -63,12 +67,21 @@ class WindowParts(QObject):
     def __init__(self, folders: Folders, engine: EngineClient) -> None:
         super().__init__()
         self.folders = folders
+        try:
+            # A message if a backup was restored.
+            self.restored = restored.take(folders)
+        except OSError as error:
+            words = tr("A restored backup can't be put in place: {reason}.")
+            raise StoreError(words.format(reason=error.strerror)) from error
         self.database = Database(folders.database)
         try:
             self._make(folders, engine)
         except BaseException:
             self.database.close()
             raise
+        self._threads = DaemonExecutor("waymark", THREADS)
+        # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
+        asyncio.get_running_loop().set_default_executor(self._threads)
 
     def _make(self, folders: Folders, engine: EngineClient) -> None:
         self.tasks = Tasks(self.failed.emit)
@@ -97,6 +110,9 @@ class WindowParts(QObject):
         self.chats.forked.connect(self.chat.open_made)
         self.chats.messages_restored.connect(self.chat.look_again)
         self.chat_settings = ChatSettings(self.chat, self.settings)
+        self.folders_of_chats = FoldersController(
+            services, self.chats, self.chat, self.chat_settings
+        )
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.idle_prefill = IdlePrefill(
@@ -106,11 +122,13 @@ class WindowParts(QObject):
         self.titles = Titles(services, self.chats, self.replies)
         self.predictions = Predictions(services, self.chat, self.drafts)
         self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
+        self.charts = ChartsController(services, self.chat, self.replies)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(
             services, self.chats, self.chat, self.pictures, self.search, folders
         )
         self.export = ExportController(services, self.chats, self.pictures)
+        self.backup = BackupController(services, self.chats, self.export, folders)
         for each in (self.engine, self.deletion, self.settings, self.context):
             each.said.connect(self.said)
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
@@ -123,9 +141,6 @@ class WindowParts(QObject):
         self.work = Work(self.replies, self.downloads, self.server)
         self.wakefulness = Wakefulness(self.work, self.settings, self.tasks)
         self.replies.ended.connect(self._on_ended)
-        self._threads = DaemonExecutor("waymark", THREADS)
-        # qasync's own executor would start ten QThreads; closing needs one even if `begin` failed.
-        asyncio.get_running_loop().set_default_executor(self._threads)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -165,6 +180,7 @@ class WindowParts(QObject):
         await self.database.run(messages.stop_running)
         await self.chats.refresh()
         self.chats_read.emit()
+        self.charts.read()
         await self.deletion.purge_old(spare=self.database.made)
         self.search.begin()
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.common.memory import dense_rows
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.gated_delta.gpu_chunked import (
     EPSILON,
     SLICE,

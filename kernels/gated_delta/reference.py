@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 CHANNEL_CHUNK = (

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 
 # As in Mamba-2: what decayed to e^-40 is lost beside anything in float32.
 _FORGOTTEN = -40.0

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.common.memory import dense_rows
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 
 _ROWS = 8  # of a state in one program: a run is a chain of tokens, so more programs are faster
 

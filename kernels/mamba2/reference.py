@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 
 CHUNK = 64  # tokens whose products are one matrix; as many as a layer hands over at a time
 # As in the gated delta rule: what decayed to e^-40 is lost beside anything in float32, and smaller

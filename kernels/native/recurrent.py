@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, get_num_threads
 
-from kernels.common.scans import DeltaInputs, SpaceInputs
+from kernels.common.shapes import DeltaInputs, SpaceInputs
 from kernels.native.library import (
     TYPES,
     Kernel,

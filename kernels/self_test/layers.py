@@ -8,8 +8,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from kernels.common.scans import DeltaInputs, SpaceInputs
-from kernels.common.shapes import DeltaShape, ExpertShape, Mamba1Shape, Mamba2Shape, ShortConvShape
+from kernels.common.shapes import (
+    DeltaInputs,
+    DeltaShape,
+    ExpertShape,
+    Mamba1Shape,
+    Mamba2Shape,
+    ShortConvShape,
+    SpaceInputs,
+)
 from kernels.experts.reference import gated
 from kernels.gated_delta.reference import CHUNK
 from kernels.linear.reference import PlainMatrix

@@ -100,6 +100,18 @@
         <translation>Wenn Sie sie ändern, wird der ganze Chat neu gelesen.</translation>
     </message>
     <message>
+        <source>Replies: one of {count} choices</source>
+        <translation>Antworten: eine von {count} Möglichkeiten</translation>
+    </message>
+    <message>
+        <source>Replies: match a regular expression</source>
+        <translation>Antworten: nach einem regulären Ausdruck</translation>
+    </message>
+    <message>
+        <source>Replies: follow a grammar</source>
+        <translation>Antworten: nach einer Grammatik</translation>
+    </message>
+    <message>
         <source>Format of the replies</source>
         <translation>Format der Antworten</translation>
     </message>
@@ -114,6 +126,18 @@
     <message>
         <source>JSON</source>
         <translation>JSON</translation>
+    </message>
+    <message>
+        <source>One of several choices…</source>
+        <translation>Eine von mehreren Möglichkeiten…</translation>
+    </message>
+    <message>
+        <source>Regular expression…</source>
+        <translation>Regulärer Ausdruck…</translation>
+    </message>
+    <message>
+        <source>Lark grammar…</source>
+        <translation>Lark-Grammatik…</translation>
     </message>
     <message>
         <source>Change the format of the replies</source>
@@ -142,6 +166,78 @@
     <message>
         <source>Paste or write a JSON Schema</source>
         <translation>JSON-Schema einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>One of several choices</source>
+        <translation>Eine von mehreren Möglichkeiten</translation>
+    </message>
+    <message>
+        <source>From the next message on, each reply in this chat is exactly one of these lines. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht ist jede Antwort in diesem Chat genau eine dieser Zeilen. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Choices for the replies, one a line</source>
+        <translation>Möglichkeiten für die Antworten, eine je Zeile</translation>
+    </message>
+    <message>
+        <source>Write one choice a line</source>
+        <translation>Schreiben Sie eine Möglichkeit je Zeile</translation>
+    </message>
+    <message>
+        <source>Use the choices</source>
+        <translation>Möglichkeiten verwenden</translation>
+    </message>
+    <message>
+        <source>The choices can be used.</source>
+        <translation>Die Möglichkeiten können verwendet werden.</translation>
+    </message>
+    <message>
+        <source>Regular expression</source>
+        <translation>Regulärer Ausdruck</translation>
+    </message>
+    <message>
+        <source>From the next message on, each reply in this chat matches this regular expression as a whole. Look-around and back references can&apos;t be used. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht passt jede Antwort in diesem Chat als Ganzes zu diesem regulären Ausdruck. Voraus- und Rückschau und Rückverweise sind nicht möglich. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Regular expression for the replies</source>
+        <translation>Regulärer Ausdruck für die Antworten</translation>
+    </message>
+    <message>
+        <source>Paste or write a regular expression</source>
+        <translation>Regulären Ausdruck einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>Use the expression</source>
+        <translation>Ausdruck verwenden</translation>
+    </message>
+    <message>
+        <source>The expression can be used.</source>
+        <translation>Der Ausdruck kann verwendet werden.</translation>
+    </message>
+    <message>
+        <source>Lark grammar</source>
+        <translation>Lark-Grammatik</translation>
+    </message>
+    <message>
+        <source>From the next message on, replies in this chat follow this grammar, from its rule “start”. Reasoning stays free text.</source>
+        <translation>Ab der nächsten Nachricht folgen die Antworten in diesem Chat dieser Grammatik, von ihrer Regel „start“ an. Nachdenken bleibt freier Text.</translation>
+    </message>
+    <message>
+        <source>Lark grammar for the replies</source>
+        <translation>Lark-Grammatik für die Antworten</translation>
+    </message>
+    <message>
+        <source>Paste or write a Lark grammar</source>
+        <translation>Lark-Grammatik einfügen oder schreiben</translation>
+    </message>
+    <message>
+        <source>Use the grammar</source>
+        <translation>Grammatik verwenden</translation>
+    </message>
+    <message>
+        <source>The grammar can be used.</source>
+        <translation>Die Grammatik kann verwendet werden.</translation>
     </message>
     <message>
         <source>Insert an example</source>
@@ -384,8 +480,12 @@
         <translation>… 1 weitere Spalte</translation>
     </message>
     <message>
-        <source>Checking a schema</source>
-        <translation>Prüfen eines Schemas</translation>
+        <source>Write at most {count} choices, each of at most {length} characters.</source>
+        <translation>Schreiben Sie höchstens {count} Möglichkeiten mit je höchstens {length} Zeichen.</translation>
+    </message>
+    <message>
+        <source>Checking a format</source>
+        <translation>Prüfen eines Formats</translation>
     </message>
     <message>
         <source>Reading a reply</source>
@@ -394,10 +494,6 @@
     <message>
         <source>Copying a reply</source>
         <translation>Kopieren einer Antwort</translation>
-    </message>
-    <message>
-        <source>The schema is longer than {count} characters.</source>
-        <translation>Das Schema ist länger als {count} Zeichen.</translation>
     </message>
     <message>
         <source>Storing a draft</source>
@@ -874,6 +970,14 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Rückgängig</translation>
     </message>
     <message>
+        <source>open</source>
+        <translation>offen</translation>
+    </message>
+    <message>
+        <source>closed</source>
+        <translation>geschlossen</translation>
+    </message>
+    <message>
         <source>fork</source>
         <translation>Abzweigung</translation>
     </message>
@@ -974,20 +1078,64 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Oben anheften</translation>
     </message>
     <message>
+        <source>Move to folder</source>
+        <translation>In Ordner verschieben</translation>
+    </message>
+    <message>
+        <source>No folder</source>
+        <translation>Kein Ordner</translation>
+    </message>
+    <message>
+        <source>New folder</source>
+        <translation>Neuer Ordner</translation>
+    </message>
+    <message>
+        <source>New chats begin with</source>
+        <translation>Neue Chats beginnen mit</translation>
+    </message>
+    <message>
+        <source>New chat in this folder</source>
+        <translation>Neuer Chat in diesem Ordner</translation>
+    </message>
+    <message>
         <source>Rename</source>
         <translation>Umbenennen</translation>
+    </message>
+    <message>
+        <source>Delete the folder, keep its chats</source>
+        <translation>Ordner löschen, Chats behalten</translation>
+    </message>
+    <message>
+        <source>The default for new chats</source>
+        <translation>Dem Standard für neue Chats</translation>
+    </message>
+    <message>
+        <source>The settings of a chat</source>
+        <translation>Den Einstellungen eines Chats</translation>
+    </message>
+    <message>
+        <source>{name}, as it was chosen</source>
+        <translation>{name}, wie es gewählt wurde</translation>
+    </message>
+    <message>
+        <source>The settings of the chat on screen</source>
+        <translation>Den Einstellungen des gezeigten Chats</translation>
     </message>
     <message>
         <source>Delete</source>
         <translation>Löschen</translation>
     </message>
     <message>
-        <source>Rename the chat (F2)</source>
-        <translation>Chat umbenennen (F2)</translation>
+        <source>Search titles and #tags</source>
+        <translation>Titel und #Schlagworte</translation>
     </message>
     <message>
-        <source>Delete the chat (Delete)</source>
-        <translation>Chat löschen (Entf)</translation>
+        <source>Rename the chat or folder (F2)</source>
+        <translation>Chat oder Ordner umbenennen (F2)</translation>
+    </message>
+    <message>
+        <source>Delete the chat or folder (Delete)</source>
+        <translation>Chat oder Ordner löschen (Entf)</translation>
     </message>
     <message>
         <source>Deleted chats ({})</source>
@@ -1082,8 +1230,32 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Im Kontext</translation>
     </message>
     <message>
+        <source>Number that the chart shows</source>
+        <translation>Zahl, die das Diagramm zeigt</translation>
+    </message>
+    <message>
         <source>Reused</source>
         <translation>Wiederverwendet</translation>
+    </message>
+    <message>
+        <source>Reading saved</source>
+        <translation>Gespartes Lesen</translation>
+    </message>
+    <message>
+        <source>Days</source>
+        <translation>Tage</translation>
+    </message>
+    <message>
+        <source>Time that the chart shows</source>
+        <translation>Zeitraum, den das Diagramm zeigt</translation>
+    </message>
+    <message>
+        <source>Last 7 days: about {time} of reading saved.</source>
+        <translation>Letzte 7 Tage: etwa {time} Lesen gespart.</translation>
+    </message>
+    <message>
+        <source>No replies yet.</source>
+        <translation>Noch keine Antworten.</translation>
     </message>
     <message>
         <source>Prompt tokens reused for this reply, not read.</source>
@@ -1702,12 +1874,24 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Was zu sehen ist: Markdown ({patterns})</translation>
     </message>
     <message>
+        <source>Backups ({patterns})</source>
+        <translation>Sicherungen ({patterns})</translation>
+    </message>
+    <message>
         <source>Exported chats ({patterns});;All files (*)</source>
         <translation>Exportierte Chats ({patterns});;Alle Dateien (*)</translation>
     </message>
     <message>
         <source>Import chats</source>
         <translation>Chats importieren</translation>
+    </message>
+    <message>
+        <source>Back up everything</source>
+        <translation>Alles sichern</translation>
+    </message>
+    <message>
+        <source>Restore a backup</source>
+        <translation>Sicherung wiederherstellen</translation>
     </message>
     <message>
         <source>Imported chats</source>
@@ -4260,8 +4444,16 @@ Modell: {model}</translation>
         <translation>Dorthin senden</translation>
     </message>
     <message>
-        <source>Choosing a schema</source>
-        <translation>Wählen eines Schemas</translation>
+        <source>Leave everything</source>
+        <translation>Alles lassen</translation>
+    </message>
+    <message>
+        <source>Close and restore</source>
+        <translation>Schließen und wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Writing a format</source>
+        <translation>Schreiben eines Formats</translation>
     </message>
     <message>
         <source>Send this chat to {host}? From your next message on, all of it is sent there: every message, document, picture and instruction. What has been sent can&apos;t be taken back.</source>
@@ -4298,6 +4490,10 @@ Modell: {model}</translation>
     <message>
         <source>Start the engine again</source>
         <translation>Engine neu starten</translation>
+    </message>
+    <message>
+        <source>New chat in {folder}</source>
+        <translation>Neuer Chat in {folder}</translation>
     </message>
     <message>
         <source>Instructions</source>
@@ -4356,6 +4552,10 @@ Modell: {model}</translation>
         <translation>Anheften oder lösen</translation>
     </message>
     <message>
+        <source>Move to folder…</source>
+        <translation>In Ordner verschieben…</translation>
+    </message>
+    <message>
         <source>Export this chat…</source>
         <translation>Diesen Chat exportieren…</translation>
     </message>
@@ -4386,6 +4586,14 @@ Modell: {model}</translation>
     <message>
         <source>Print…</source>
         <translation>Drucken…</translation>
+    </message>
+    <message>
+        <source>Back up everything…</source>
+        <translation>Alles sichern…</translation>
+    </message>
+    <message>
+        <source>Restore a backup…</source>
+        <translation>Sicherung wiederherstellen…</translation>
     </message>
     <message>
         <source>&amp;Reply</source>
@@ -4454,6 +4662,22 @@ Modell: {model}</translation>
     <message>
         <source>not known</source>
         <translation>nicht bekannt</translation>
+    </message>
+    <message>
+        <source>{percent} %</source>
+        <translation>{percent} %</translation>
+    </message>
+    <message>
+        <source>Reading the numbers of replies</source>
+        <translation>Lesen der Zahlen von Antworten</translation>
+    </message>
+    <message>
+        <source>Reply {number}: {value}</source>
+        <translation>Antwort {number}: {value}</translation>
+    </message>
+    <message>
+        <source>no replies</source>
+        <translation>keine Antworten</translation>
     </message>
     <message>
         <source>Processor level</source>
@@ -4846,6 +5070,110 @@ Modell: {model}</translation>
     <message>
         <source>A reply is being written, or a model is being downloaded</source>
         <translation>Eine Antwort wird geschrieben oder ein Modell heruntergeladen</translation>
+    </message>
+    <message>
+        <source>Making a folder</source>
+        <translation>Anlegen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Renaming a folder</source>
+        <translation>Umbenennen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Folding a folder</source>
+        <translation>Zuklappen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Moving a chat</source>
+        <translation>Verschieben eines Chats</translation>
+    </message>
+    <message>
+        <source>Storing the defaults of a folder</source>
+        <translation>Speichern der Vorgaben eines Ordners</translation>
+    </message>
+    <message>
+        <source>Deleting a folder</source>
+        <translation>Löschen eines Ordners</translation>
+    </message>
+    <message>
+        <source>The folder {name} is deleted. Its chats stay in the list.</source>
+        <translation>Der Ordner {name} ist gelöscht. Seine Chats bleiben in der Liste.</translation>
+    </message>
+    <message>
+        <source>Restoring a folder</source>
+        <translation>Wiederherstellen eines Ordners</translation>
+    </message>
+    <message>
+        <source>Backing up</source>
+        <translation>Sichern</translation>
+    </message>
+    <message>
+        <source>Another backup is being checked.</source>
+        <translation>Eine andere Sicherung wird gerade geprüft.</translation>
+    </message>
+    <message>
+        <source>Restoring a backup</source>
+        <translation>Wiederherstellen einer Sicherung</translation>
+    </message>
+    <message>
+        <source>Leaving a backup</source>
+        <translation>Verwerfen einer Sicherung</translation>
+    </message>
+    <message>
+        <source>Backed up to {path}: {chats}, with pictures, documents, presets and settings.</source>
+        <translation>Gesichert nach {path}: {chats}, mit Bildern, Dokumenten, Vorgaben und Einstellungen.</translation>
+    </message>
+    <message>
+        <source>The backup of {moment} is complete: {counts}. Waymark closes now and shows it at the next start.</source>
+        <translation>Die Sicherung vom {moment} ist vollständig: {counts}. Waymark wird jetzt geschlossen und zeigt sie beim nächsten Start.</translation>
+    </message>
+    <message>
+        <source>Your present chats ({count}) and settings are kept beside, in {folder}.</source>
+        <translation>Ihre jetzigen Chats ({count}) und Einstellungen bleiben daneben erhalten, in {folder}.</translation>
+    </message>
+    <message>
+        <source>Checking {}…</source>
+        <translation>{} wird geprüft…</translation>
+    </message>
+    <message>
+        <source>{path} can&apos;t be read: {reason}.</source>
+        <translation>{path} kann nicht gelesen werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>Chat {number} in it can&apos;t be read: {title}.</source>
+        <translation>Chat {number} darin kann nicht gelesen werden: {title}.</translation>
+    </message>
+    <message>
+        <source>Checked {done} of {total} chats…</source>
+        <translation>{done} von {total} Chats geprüft…</translation>
+    </message>
+    <message>
+        <source>It is not complete. It should hold {wanted}, and holds {read}.</source>
+        <translation>Sie ist nicht vollständig. Sie sollte {wanted} enthalten und enthält {read}.</translation>
+    </message>
+    <message>
+        <source>It could not be stored: {reason}.</source>
+        <translation>Sie konnte nicht gespeichert werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>It is no backup of Waymark. Exported chats are added by Import chats.</source>
+        <translation>Es ist keine Sicherung von Waymark. Exportierte Chats fügt „Chats importieren“ hinzu.</translation>
+    </message>
+    <message>
+        <source>{name} in it is damaged, or of a newer version of Waymark.</source>
+        <translation>{name} darin ist beschädigt oder stammt von einer neueren Fassung von Waymark.</translation>
+    </message>
+    <message>
+        <source>The backup is restored.</source>
+        <translation>Die Sicherung ist wiederhergestellt.</translation>
+    </message>
+    <message>
+        <source>The backup is restored. The chats from before are kept as {name}.</source>
+        <translation>Die Sicherung ist wiederhergestellt. Die Chats von vorher sind als {name} erhalten.</translation>
+    </message>
+    <message>
+        <source>A restored backup can&apos;t be put in place: {reason}.</source>
+        <translation>Eine wiederhergestellte Sicherung kann nicht an ihren Platz gebracht werden: {reason}.</translation>
     </message>
 </context>
 </TS>

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend
 from kernels.gated_delta.reference import CHUNK
 from kernels.linear.cpu import can_pack

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.json_body import DataView
+from desktop.chat.format_dialog import FormatDialog
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
@@ -316,9 +316,9 @@ async def test_replies_by_a_schema_are_valid_and_shown_as_a_table(
 
 
 async def a_schema_is_chosen(app: App) -> None:
-    app.window.page.composer.format.schema_asked.emit()
-    await until(lambda: app.window.findChildren(SchemaDialog))
-    dialog = app.window.findChildren(SchemaDialog)[-1]
+    app.window.page.composer.format.written_asked.emit("json_schema")
+    await until(lambda: app.window.findChildren(FormatDialog))
+    dialog = app.window.findChildren(FormatDialog)[-1]
     dialog.text.setPlainText(json.dumps(SCHEMA))
     await until(lambda: "can be used" in dialog.verdict.text())
     press(app, "schemaUse")

@@ -47,6 +47,7 @@ from tests.oracle.tiny_text import (
     write_ministral3,
     write_nemotron,
 )
+from tests.text.tiny_tokenizer import tokenizer_json
 
 HYBRID = Tiny(layers="LFLF", seed=5)
 NEXT = Tiny(layers="FL", seed=13, text_only=True, tied=False)
@@ -105,7 +106,7 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
         path, TinyGemma4("SSF", experts=4, top_k=2, **REUSED, pooling=3, standardize=True, seed=17)
     ),
     "gemma4-text": lambda path: write_gemma4(
-        path, TinyGemma4("SSF", **REUSED, tied=False, cap=None, text_only=True, seed=18)
+        path, TinyGemma4("SSF", **REUSED, cap=None, text_only=True, seed=18)
     ),
     "gemma4-unified": lambda path: write_gemma4(
         path, TinyGemma4("SSF", **REUSED, unified=True, pooling=3, seed=19)
@@ -138,12 +139,21 @@ FAMILIES: dict[str, Callable[[Path], object]] = {
     "nemotron_h_moe": lambda path: write_nemotron(path, TinyNemotron("ME*", mamba_dim=16, seed=14)),
 }
 _SIZES: dict[str, Any] = {"hidden": 256, "mlp": 512}
-# Per-layer embeddings of the usual width, experts, and keys as values.
-WIDE_GEMMA4: dict[str, Any] = {
-    "hidden": 256, "head_dim": 64, "full_dim": 128, **REUSED, "per_layer": 256, "experts": 4,
-    "top_k": 2, "others": {"intermediate_size": 512, "moe_intermediate_size": 256},
-    "text_only": True,
-}  # fmt: skip
+
+
+def _wide_gemma4(path: Path) -> None:
+    """Per-layer embeddings of the usual width, experts, and keys as values."""
+    tokenizer = json.loads(tokenizer_json("gemma4"))
+    # Not more than the converter keeps: llama.cpp wants both tables to have equal rows.
+    rows = (len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"])) // 4 * 4
+    sizes = {"vocab_size": rows, "vocab_size_per_layer_input": rows}
+    sizes |= {"intermediate_size": 512, "moe_intermediate_size": 256}
+    write_gemma4(path, TinyGemma4(
+        "SFSF", hidden=256, head_dim=64, full_dim=128, **REUSED, per_layer=256, experts=4, top_k=2,
+        others=sizes, text_only=True, seed=16,
+    ))  # fmt: skip
+
+
 OTHERS: dict[str, Callable[[Path], object]] = {
     "wide": lambda path: write_folder(path, WIDE),
     "wide-moe": lambda path: write_experts(
@@ -158,7 +168,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "wide-gemma3": lambda path: write_gemma3(
         path, TinyGemma3(layers="SSSSSFS", window=7, hidden=256, head_dim=64, scalar=64, seed=11)
     ),
-    "wide-gemma4": lambda path: write_gemma4(path, TinyGemma4("SFSF", **WIDE_GEMMA4, seed=16)),
+    "wide-gemma4": _wide_gemma4,
     "wide-lfm2": lambda path: write_lfm2(
         path, TinyLfm2(**_SIZES, layers="CFC", adjusted=False, seed=13)
     ),
@@ -193,7 +203,9 @@ def _spelled(config: dict[str, Any]) -> dict[str, Any]:
     elif config["model_type"] in ("granite_swa", "granitemoe_swa"):
         config["no_rope_layers"] = [int(theta > 0) for theta in config["layer_rope_theta"]]
     elif config["model_type"] == "gemma4_unified":
-        config["audio_config"] = {"audio_embed_dim": 8}  # it always has audio
+        # Its converter needs audio and the sizes of experts.
+        config["audio_config"] = {"audio_embed_dim": 8}
+        config["text_config"]["moe_intermediate_size"] = None
     elif config["model_type"] == "nemotron_h":
         older = {"mamba": "linear_attention", "attention": "full_attention"}
         kinds = config.pop("layers_block_type")

@@ -69,7 +69,7 @@ def write_vocabulary(model: Any) -> None:
     known |= {index: each["content"] for index, each in added.items()}
     count = model.hparams["vocab_size"]
     if model.model_arch.name in ("GEMMA3", "GEMMA4"):  # their table is cut to so many rows
-        count = len(tokenizer["model"]["vocab"]) + len(added)
+        count = min(count, len(tokenizer["model"]["vocab"]) + len(added))
     kinds = {index: 3 if each["special"] else 4 for index, each in added.items()}
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")

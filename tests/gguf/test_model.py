@@ -28,6 +28,7 @@ from core.loading.files import open_files
 from core.loading.plan import ModelPlan
 from core.models.decoder import Decoder
 from core.weights.container import Container, TensorStream
+from core.weights.table import FileTable
 from kernels.dispatch import backend
 from tests.gguf.conftest import ConvertedOf
 from tests.gguf.rewriting import Data, as_float32, blocks, decoded, rewrite
@@ -58,6 +59,21 @@ def test_G1_blocks_have_their_exact_numbers(
     quantised = load(rewrite(source, tmp_path / "blocks.gguf", change))
     exact = load(rewrite(source, tmp_path / "plain.gguf", decoded(blocks(kind))))
     assert torch.equal(our_logits(quantised, [text(20)]), our_logits(exact, [text(20)]))
+
+
+def test_G1_per_layer_embeddings_stay_in_the_file(converted: ConvertedOf, tmp_path: Path) -> None:
+    source, change = converted("wide-gemma4").file, blocks(GGMLQuantizationType.Q6_K)
+    stored = rewrite(source, tmp_path / "blocks.gguf", change)
+    exact = rewrite(source, tmp_path / "plain.gguf", decoded(blocks(GGMLQuantizationType.Q6_K)))
+    tables = []
+    for each in (load(stored), load(exact)):
+        assert each.per_layer is not None and isinstance(each.per_layer._table, FileTable)
+        tables.append(each.per_layer._table)
+    ids = torch.tensor([0, 7, 499, 7])
+    assert torch.equal(*(table(ids) for table in tables))
+    stored.write_bytes(stored.read_bytes())
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        tables[0](ids)
 
 
 def test_older_files_have_other_names(converted: ConvertedOf, tmp_path: Path) -> None:
@@ -250,6 +266,34 @@ def test_G3_metadata_that_describes_no_model_is_refused(
 ) -> None:
     named = {key if key.startswith("general.") else f"{PREFIX}.{key}": keys[key] for key in keys}
     path = rewrite(converted("qwen35").file, tmp_path / "model.gguf", keys=named)
+    with pytest.raises(error, match=words):
+        ModelPlan(open_files(path).container).held(torch.float32)
+
+
+GEMMA4: list[tuple[dict[str, Any], str, type[WaymarkError], str]] = [
+    ({"rope.dimension_count_swa": (8, U32)}, "", BrokenConfigError, "rotates a part of each head"),
+    ({"attention.value_length_swa": (8, U32)}, "", BrokenConfigError, "not that of the keys"),
+    ({"attention.sliding_window_pattern": None}, "", BrokenConfigError, "lacks gemma4.attention"),
+    ({"attention.shared_kv_layers": (4, U32)}, "", BrokenConfigError, "num_kv_shared_layers"),
+    ({"feed_forward_length": (7, U32)}, "", WrongShapeError, "mlp.gate_proj|ffn_gate"),
+    ({}, "rope_freqs.weight", BrokenConfigError, "doesn't rotate the first of 16 pairs"),
+    ({}, "per_layer_token_embd.weight", MissingTensorError, "per_layer_token_embd"),
+    ({}, "blk.1.layer_output_scale.weight", MissingTensorError, "layer_output_scale"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "without", "error", "words"), GEMMA4)
+def test_G3_a_gemma_4_that_makes_no_sense_is_refused(
+    keys: dict[str, Any],
+    without: str,
+    error: type[WaymarkError],
+    words: str,
+    converted: ConvertedOf,
+    tmp_path: Path,
+) -> None:
+    named = {f"gemma4.{key}": value for key, value in keys.items()}
+    file = converted("gemma4").file
+    path = rewrite(file, tmp_path / "model.gguf", keys=named, without=[without])
     with pytest.raises(error, match=words):
         ModelPlan(open_files(path).container).held(torch.float32)
 

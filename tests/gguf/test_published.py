@@ -50,6 +50,8 @@ MODELS = {
     "qwen35-mtp": SMALL,
     "llama": SMALL,
     "gemma3": SMALL,
+    # Per-layer embeddings and experts beside each dense layer.
+    "wide-gemma4": LARGE,
     "falcon-h1": SMALL,
 }
 

@@ -45,7 +45,7 @@ TEXT = words(100)
 # Architectures whose files transformers reads itself.
 READ_BY_TRANSFORMERS = ("wide-llama", "wide-qwen3", "wide-gemma3", "wide-lfm2")
 # A token that goes through other experts is anywhere.
-ROUTED = ("wide-moe", "wide-jamba")
+ROUTED = ("wide-moe", "wide-jamba", "wide-gemma4")
 # As much do the errors of llama.cpp differ between types that round inputs alike.
 NOISE = 1.05
 # Untyped in part.

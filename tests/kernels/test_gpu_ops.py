@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention import fused
-from kernels.common.scans import DeltaInputs, SpaceInputs
+from kernels.common.shapes import DeltaInputs, SpaceInputs
 from kernels.ops import PLAIN_OPS
 from tests.kernels.gated_delta.test_reference import make_case
 from tests.kernels.gpu import assert_near

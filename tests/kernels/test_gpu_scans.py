@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 from tests.kernels.test_native_scans import ONE, TWO, Case, Scan
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from kernels.attention import reference
-from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import (
     AttentionShape,
     Clamp,
+    DeltaInputs,
     DeltaShape,
     ExpertShape,
     FullAttentionShape,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.mamba1 import test_reference as mamba1

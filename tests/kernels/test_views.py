@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.common.memory import dense_rows
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from tests.kernels.poison import poisoned_memory
 
 

@@ -112,8 +112,11 @@ def test_G1_llama_cpp_makes_the_same_blocks_of_them(
 
 def test_all_that_is_announced_is_read(twins: tuple[Path, Path]) -> None:
     done: list[tuple[int, int]] = []
-    for published in (False, True):
-        kernels = backend("reference", BFLOAT16, published=published)
+    for kernels in (
+        backend("reference", BFLOAT16),
+        backend("reference", BFLOAT16, published=True),
+        backend("torch", BFLOAT16, integers="int8"),
+    ):
         folder = ModelFolder.open(twins[0])
         load_model(folder, CPU, BFLOAT16, lambda *now: done.append(now), kernels=kernels)
         assert done[-1][0] == done[-1][1]

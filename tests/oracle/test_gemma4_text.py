@@ -21,11 +21,14 @@ from transformers.models.gemma4.image_processing_pil_gemma4 import (
 )
 
 from core.api.errors import BrokenConfigError
+from core.text.chat_text import ChatText
 from core.vision.configs import PooledConfig, PublishedSettings
 from core.vision.kinds import PooledImageProcessor, open_processor
 from core.vision.processor import Grid
 from tests.models.releases import RELEASED, planned
 from tests.oracle.tiny_gemma4 import TinyGemma4, preprocessor
+from tests.text.chats import added_id, chat, plain_ids, render, sampled, user
+from tests.text.tiny_tokenizer import template_of, write_text_folder
 from tests.vision.pictures import held, noise
 
 SIZES = [(64, 64), (1, 1), (300, 20), (17, 91), (640, 480), (2000, 3), (2, 900)]
@@ -153,3 +156,46 @@ def _stacks(text: dict[str, Any]) -> dict[str, tuple[int, ...]] | None:
         "experts.gate_up_proj": (count, 2 * inner, width),
         "experts.down_proj": (count, width, inner),
     }
+
+
+# ------------------------------------------------------------------ the published template
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[ChatText, Any]:
+    """The text of a folder with it, and transformers' tokenizer of the same folder."""
+    folder = tmp_path_factory.mktemp("published")
+    write_text_folder(folder, "gemma4", template_of("gemma4_tools"))
+    return ChatText.open(folder), transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+def test_T1_T5_three_turns_of_the_published_template(
+    published: tuple[ChatText, Any], thinking: bool
+) -> None:
+    text, tokenizer = published
+    assert text.spliced and text.has_thinking_switch and text.takes_images
+    opens, closes, ends = (
+        added_id(text, f"<{each}>") for each in ("|channel", "channel|", "turn|")
+    )
+    thought = [opens, *plain_ids(text, "thought\nhm\n"), closes] if thinking else []
+    said: list[Any] = []
+    shown: list[dict[str, str]] = []
+    asked = list[int]()
+    for question, answer in (("What is it?", "It shows two"), ("And?", "One line"), ("Why?", "")):
+        said.append(user(question))
+        shown.append({"role": "user", "content": question})
+        rendered = render(text, chat(*said), thinking)
+        found = rendered.prompt.ids(0)
+        assert found == tokenizer.apply_chat_template(
+            shown, add_generation_prompt=True, return_dict=False, enable_thinking=thinking
+        )
+        assert found[: len(asked)] == asked and rendered.closes_reasoning != thinking
+        asked = found[: len(found) - found[::-1].index(ends)]
+        reply = sampled(text, [*thought, *plain_ids(text, answer)], answer=answer)
+        said.append(reply.model_copy(update={"reasoning": "hm" if thinking else ""}))
+        shown.append({"role": "assistant", "content": answer})
+    edited = chat(*said[:2], user("Or else?"))
+    other = render(text, edited, thinking)
+    start = other.message_starts[2].value
+    assert other.prompt.ids(0)[:start] == asked[:start] and start > 12

@@ -35,7 +35,8 @@ class TinyGemma4:
     """What to make. `layers` spells the kinds: S for a sliding window, F for full attention; the
     last `shared` have no keys of their own. `per_layer` is the width of per-layer embeddings.
 
-    `experts` are beside each dense layer, of which a token takes `top_k`; none if 0.
+    `experts` are beside each dense layer, of which a token takes `top_k`; none if 0. `text` is the
+    family of the tokenizer and the template.
     """
 
     layers: str = "SSFSF"
@@ -57,6 +58,7 @@ class TinyGemma4:
     others: Mapping[str, Any] = field(default_factory=dict)
     both_ways: bool = True
     text_only: bool = False
+    text: str = "gemma4"
     tied: bool = True
     pooling: int = 2
     patch_size: int = 4
@@ -195,7 +197,7 @@ def write_gemma4(path: Path, tiny: TinyGemma4 = TinyGemma4()) -> PreTrainedModel
     """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_gemma4(tiny)
     path.mkdir(parents=True, exist_ok=True)
-    write_text_folder(path, "gemma4")
+    write_text_folder(path, tiny.text)
     save(model, path, tiny.dtype, tiny.max_shard_size)
     (path / "preprocessor_config.json").write_text(json.dumps(preprocessor(tiny)))
     return model

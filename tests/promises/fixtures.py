@@ -177,6 +177,12 @@ PURE: dict[str, Callable[[Path], object]] = {
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), seed=20)
     ),
 }
+# Their replies are calls with marks around texts, and results are shown in the same turn.
+CALLING: dict[str, Callable[[Path], object]] = {
+    "calling_gemma4": lambda path: write_gemma4(
+        path, TinyGemma4("SF", text="gemma4_tools", text_only=True, seed=23)
+    ),
+}
 # Their contexts are so long that windows slide.
 SLIDING: dict[str, Callable[[Path], object]] = {
     # Pictures attend both ways, and a window reaches over several runs.
@@ -192,6 +198,9 @@ SLIDING: dict[str, Callable[[Path], object]] = {
     ),
     "granite_swa_long": lambda path: write_granite_swa(
         path, TinyGraniteSwa("FS", thetas=(0.0, 1e4), max_positions=LONG, seed=20)
+    ),
+    "gpt_oss_long": lambda path: write_gpt_oss(
+        path, TinyGptOss("SF", experts=4, top_k=2, max_positions=LONG, seed=20)
     ),
 }
 # GGUF files of random blocks: the types of matrices by parts of their names, and that of others.
@@ -243,8 +252,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of one of MODELS, RECURRENT, HEADED, TILED, PURE or SLIDING, or a file of
-    BLOCKS."""
+    """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
 
     @cache
     def make(name: str) -> Path:
@@ -255,7 +263,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | HEADED | TILED | PURE | SLIDING)[name](folder)
+            (RECURRENT | HEADED | TILED | PURE | CALLING | SLIDING)[name](folder)
         return folder
 
     return make

@@ -40,7 +40,7 @@ from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
-from tests.promises.fixtures import LoadedOf, PictureOf
+from tests.promises.fixtures import SLIDING, LoadedOf, PictureOf
 from tests.promises.machine import CountdownFlag, Drafts, Machine, same, system, user, words
 
 HOT = SamplingParams(temperature=1.5, max_tokens=5)
@@ -76,7 +76,7 @@ class Chat:
     """`replies` are the alternatives to the chat's last message."""
 
     name: str
-    messages: list[Message] = field(default_factory=lambda: [system(SYSTEM)])
+    messages: list[Message]
     replies: list[AssistantMessage] = field(default_factory=list)
 
 
@@ -85,13 +85,14 @@ class RandomTrees(RuleBasedStateMachine):
 
     models: tuple[LoadedModel, LoadedModel]
     draw: PictureOf
+    opening: ClassVar[str]
     played: ClassVar[Counter[str]]
 
     def __init__(self) -> None:
         super().__init__()
         self.home = tempfile.TemporaryDirectory()
         self.machine = Machine(self.models[0], Path(self.home.name))
-        self.chats = [Chat("chat-0"), Chat("chat-1")]
+        self.chats = [self._new("chat-0"), self._new("chat-1")]
         self.chat = self.chats[0]
         self.num_named = 2
         self.varied = random.Random(0)
@@ -239,7 +240,7 @@ class RandomTrees(RuleBasedStateMachine):
         assert not any(gone in node.owners for node in cache.tree)
         assert not list(Path(self.home.name).rglob(f"*{gone}*"))
         self.chats.remove(self.chat)
-        self.chats.append(Chat(self._unused_name()))
+        self.chats.append(self._new(self._unused_name()))
         self.chat = self.chats[0]
 
     @rule(
@@ -293,7 +294,7 @@ class RandomTrees(RuleBasedStateMachine):
     @precondition(lambda self: self.chat.replies)
     def aside(self) -> None:
         """A word in another chat, and back."""
-        here, self.chat = self.chat, Chat(self._unused_name())
+        here, self.chat = self.chat, self._new(self._unused_name())
         self._say(["Hi", 2])
         self._answer(0)
         self.chat = here
@@ -302,8 +303,11 @@ class RandomTrees(RuleBasedStateMachine):
     def _host(self, beside: int) -> int:
         """A budget of either model's KV buffer and so many states."""
         models = [model.info for model in self.models]
-        kv_buffer = max(model.kv_bytes_per_token * model.context_length for model in models)
+        kv_buffer = max(model.context_bytes(model.context_length) for model in models)
         return kv_buffer + beside * (max(model.checkpoint_bytes for model in models) + 1_000)
+
+    def _new(self, name: str) -> Chat:
+        return Chat(name, [system(self.opening)])
 
     def _unused_name(self) -> str:
         self.num_named += 1
@@ -364,6 +368,7 @@ class RandomTrees(RuleBasedStateMachine):
         ("headed", "other", "bfloat16"),
         pytest.param("hybrid", "other", "float32", marks=pytest.mark.slow),
         pytest.param("pure", "hybrid", "float32", marks=pytest.mark.slow),
+        pytest.param("gemma3_long", "gemma4_long", "bfloat16", marks=pytest.mark.slow),
     ],
 )
 def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
@@ -372,6 +377,8 @@ def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
     class Trees(RandomTrees):
         models = (loaded_of(one, precision), loaded_of(other, precision))
         draw = staticmethod(picture)
+        # So long that windows slide.
+        opening = words(300) if one in SLIDING else SYSTEM
         played: ClassVar[Counter[str]] = Counter()
 
     few = hypothesis_settings(

@@ -13,7 +13,7 @@ from core.api.limits import FORMAT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.replay.chats import read_script
 from core.replay.steps import Send
-from desktop.chat.chat_options import EXAMPLE
+from desktop.chat.format_dialog import SCHEMA
 from tests.replays import run
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def demo(folder: Path, schema: str, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_windows_example_schema_ends_and_is_valid_on_the_demo_model(tmp_path: Path) -> None:
-    lines = demo(tmp_path, EXAMPLE, 12)
+    lines = demo(tmp_path, SCHEMA, 12)
     assert [(line["finish_reason"], line["format_valid"]) for line in lines] == [
         ("stop", True)
     ] * 12

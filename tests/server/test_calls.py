@@ -193,10 +193,10 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("lfm2", "<|tool_call_start|>[__import__('os').system('x')]<|tool_call_end|>"),
     ("lfm2", f"<|tool_call_start|>[f(x={'(' * 5_000})]<|tool_call_end|>"),
     ("llama3", '{"name": "unknown", "parameters": {}}'), ("llama3", '{"answer": 4}'),
+    ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
     ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),
     ("gemma4", f"<|tool_call>call:f{{a:{'[' * 5_000}}}<tool_call|>"),
-    ("gemma4", "<|tool_call>call:"), ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"),
-    ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
+    ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"), ("gemma4", "<|tool_call>call:"),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
     for texts in ([text], list(text)):

@@ -15,6 +15,7 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, SystemMessage, TextPart, UserMessage
 from core.api.errors import InternalError, PromptTooLongError, ReplyFormatError, WaymarkError
 from core.api.events import Failed
+from core.api.params import Thinking
 from core.api.reply_format import ReplyFormat
 from core.client.blobs import BlobStore
 from tests.server.serving import ScriptedEngine, Served, refused, serving
@@ -107,17 +108,17 @@ def test_formats(
     [
         ({}, None),
         ({"reasoning_effort": "none"}, False),
-        ({"reasoning_effort": "low"}, True),
+        ({"reasoning_effort": "minimal"}, True),
+        ({"reasoning_effort": "low"}, "low"),
+        ({"chat_template_kwargs": {"reasoning_effort": "high"}}, "high"),
         ({"reasoning_effort": "high", "chat_template_kwargs": {"enable_thinking": False}}, False),
         ({"chat_template_kwargs": {"enable_thinking": True, "other": 1}}, True),
         ({"chat_template_kwargs": "nonsense", "reasoning_effort": 3}, None),
     ],
 )
-def test_thinking(
-    served: Served, engine: ScriptedEngine, fields: Any, thinking: bool | None
-) -> None:
+def test_thinking(served: Served, engine: ScriptedEngine, fields: Any, thinking: Thinking) -> None:
     served.openai().chat.completions.create(model="any", messages=HELLO, extra_body=fields)
-    assert engine.commands[0].thinking is thinking
+    assert engine.commands[0].thinking == thinking
 
 
 def test_messages_of_all_kinds(served: Served, engine: ScriptedEngine) -> None:

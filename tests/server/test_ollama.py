@@ -72,7 +72,7 @@ def test_fields(client: ollama.Client, engine: ScriptedEngine) -> None:
     }  # fmt: skip
     (asked,) = first.conversation.messages
     assert isinstance(asked, UserMessage) and isinstance(asked.content[1], ImagePart)
-    assert [each.thinking for each in (first, second, third)] == [True, False, None]
+    assert [each.thinking for each in (first, second, third)] == ["high", False, None]
     assert first.format == ReplyFormat(kind="json")
     assert second.format == ReplyFormat(kind="json_schema", text='{"type": "object"}')
 

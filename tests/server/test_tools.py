@@ -215,10 +215,11 @@ def test_a_call_has_to_be_made_where_the_choice_demands_it(
     assert json.loads(form.text)["functions"] == [{"name": "weather", "parameters": SCHEMA}]
 
 
+@pytest.mark.parametrize("name", ["calling", "calling_gemma4"])
 def test_A1_calls_and_results_are_reused_on_a_real_model(
-    folder_of: FolderOf, tmp_path: Path
+    name: str, folder_of: FolderOf, tmp_path: Path
 ) -> None:
-    with serving_model(folder_of("calling"), tmp_path) as served:
+    with serving_model(folder_of(name), tmp_path) as served:
         create: Any = served.openai().chat.completions.create
         messages = [QUESTION]
         read = list[int]()

@@ -12,7 +12,6 @@ from core.gguf.models.rules import (
     ROTATED_ATTENTION,
     STACK,
     Architecture,
-    Rules,
     decay,
     experts,
     flat,
@@ -135,10 +134,6 @@ def _granite_swa(settings: Settings) -> Config:
     }  # fmt: skip
 
 
-_GRANITE_EXPERTS: Rules = {
-    **experts("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
-    "block_sparse_moe.router.layer.weight": rule("ffn_gate_inp.weight"),
-}
 GRANITE_HYBRID = Architecture(
     _granite_hybrid,
     "model.",
@@ -147,7 +142,8 @@ GRANITE_HYBRID = Architecture(
         **ROTATED_ATTENTION,
         **NORMS,
         **_mamba2("mamba"),
-        **_GRANITE_EXPERTS,
+        **experts("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
+        "block_sparse_moe.router.layer.weight": rule("ffn_gate_inp.weight"),
         "shared_mlp.input_linear.weight": (
             joined("ffn_gate_shexp.weight", "ffn_up_shexp.weight", 0),
             joined("ffn_gate.weight", "ffn_up.weight", 0),
@@ -166,7 +162,8 @@ GRANITE_SWA = Architecture(
         **ROTATED_ATTENTION,
         **NORMS,
         **MLP,
-        **_GRANITE_EXPERTS,
+        **experts("block_sparse_moe.experts.gate_up_proj", "block_sparse_moe.experts.down_proj"),
+        "block_sparse_moe.router.weight": rule("ffn_gate_inp.weight"),
         "self_attn.sinks": rule("attn_sinks.weight"),
         "shared_mlp.input_linear.weight": rule("ffn_up_shexp.weight"),
         "shared_mlp.output_linear.weight": rule("ffn_down_shexp.weight"),

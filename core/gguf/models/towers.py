@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from core.gguf.models.gemma4_vision import GEMMA4, GEMMA4_UNIFIED
+from core.gguf.models.gemma import GEMMA4_TOWER, UNIFIED_TOWER
 from core.gguf.models.rules import Rule, modules, rule, zero_centred
 from core.gguf.models.settings import Config, Settings
 from core.gguf.models.vision import (
@@ -229,8 +229,8 @@ _MINICPM = Projector(
 PROJECTORS = {
     "qwen3vl_merger": _QWEN,
     "gemma3": _GEMMA3,
-    "gemma4v": GEMMA4,
-    "gemma4uv": GEMMA4_UNIFIED,
+    "gemma4v": GEMMA4_TOWER,
+    "gemma4uv": UNIFIED_TOWER,
     "lfm2": _LFM2,
     "minicpmv4_6": _MINICPM,
 }

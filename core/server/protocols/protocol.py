@@ -112,27 +112,10 @@ def event(data: Any, name: str = "") -> bytes:
     return b"".join((head, b"data: ", to_json(data), b"\n\n"))
 
 
-def refuse_unsupported(body: Body) -> None:
-    """Raises Refusal for OpenAI's fields whose absence from an answer a client can't handle."""
-    if body.get("n") not in (None, 1):
-        raise Refusal("Only one reply is sampled for a request.", "n")
-    # In legacy completions 0 is a number of alternatives, beside the sampled token.
-    if (logprobs := body.get("logprobs")) is not None and logprobs is not False:
-        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
-
-
-def wants_usage(body: Body) -> bool:
-    options = body.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
 def finish_reason(ended: Ended) -> str:
     if ended.complete and ended.calls:
         return "tool_calls"
     return "stop" if ended.complete else "length"
-
-
-DONE = b"data: [DONE]\n\n"
 
 
 def openai_problem(refusal: Refusal) -> Body:
@@ -145,13 +128,3 @@ def openai_problem(refusal: Refusal) -> Body:
         "code": refusal.code or None,
     }
     return {"error": error}
-
-
-def openai_usage(ended: Ended) -> Body:
-    stats = ended.stats
-    return {
-        "prompt_tokens": stats.prompt_tokens,
-        "completion_tokens": stats.reply_tokens,
-        "total_tokens": stats.prompt_tokens + stats.reply_tokens,
-        "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
-    }

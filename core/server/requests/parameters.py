@@ -1,4 +1,4 @@
-"""Sampling, thinking and format of a request, under the names that the protocols have for them."""
+"""Sampling, thinking and format of a request, under the names of all protocols."""
 
 from __future__ import annotations
 

@@ -1,18 +1,20 @@
-"""Reads finished structured replies and checks schemas, outside the window's thread."""
+"""Reads finished structured replies and checks formats, outside the window's thread."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
+from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
 
-from core.api.reply_format import LONGEST_TEXT, ReplyFormat
+from core.api.reply_format import LONGEST_CHOICE, LONGEST_TEXT, MOST_CHOICES, ReplyFormat
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -208,13 +210,36 @@ Check = Callable[[], None]
 MOST_KEPT = 8
 
 
-def schema_format(text: str) -> ReplyFormat | None:
-    schema = storable(text)
-    return ReplyFormat(kind="json_schema", text=schema) if len(schema) <= LONGEST_TEXT else None
+# The formats that people write as a text.
+Kind = Literal["json_schema", "choice", "regex", "lark"]
+
+
+def format_of(kind: Kind, text: str) -> ReplyFormat | None:
+    """None if it is too long; choices are one a line."""
+    text = storable(text)
+    lines = (line.strip() for line in text.splitlines()) if kind == "choice" else ()
+    with contextlib.suppress(ValidationError):
+        if kind == "choice":
+            return ReplyFormat(kind=kind, choices=tuple(dict.fromkeys(filter(None, lines))))
+        # A line break at the end of an expression was not meant to be part of it.
+        return ReplyFormat(kind=kind, text=text.strip("\r\n") if kind == "regex" else text)
+    return None
+
+
+def text_of(reply_format: ReplyFormat) -> str:
+    """The text that `format_of` makes this format of."""
+    return "\n".join(reply_format.choices) or reply_format.text
+
+
+def too_long(kind: Kind) -> str:
+    if kind == "choice":
+        said = tr("Write at most {count} choices, each of at most {length} characters.")
+        return said.format(count=format_count(MOST_CHOICES), length=format_count(LONGEST_CHOICE))
+    return tr("It is longer than {count} characters.").format(count=format_count(LONGEST_TEXT))
 
 
 class Formats(QObject):
-    """`checked(schema, refusal)`: why a schema can't be used, or ''."""
+    """`checked(text, refusal)`: why a text can't be used as a format, or ''."""
 
     # Texts are sent as objects: as Qt strings they would be copied, and lone surrogates lost.
     checked = Signal(object, str)
@@ -226,13 +251,13 @@ class Formats(QObject):
         self._tasks = tasks
         # One after another: the threads are shared with other slow work.
         self._turn = asyncio.Lock()
-        self._wanted = ""
+        self._wanted: tuple[Kind, str] | None = None
         self._kept: dict[tuple[int, str], Reading] = {}
 
-    def check(self, schema: str) -> None:
-        """Emit `checked` for the schema asked for last."""
-        self._wanted = schema
-        self._tasks.spawn(self._check(schema), tr("Checking a schema"))
+    def check(self, kind: Kind, text: str) -> None:
+        """Emit `checked` for the text asked for last."""
+        self._wanted = kind, text
+        self._tasks.spawn(self._check(kind, text), tr("Checking a format"))
 
     def read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
         self._tasks.spawn(self._read(message, text, reply_format), tr("Reading a reply"))
@@ -240,18 +265,17 @@ class Formats(QObject):
     def indent(self, message: int, text: str) -> None:
         self._tasks.spawn(self._indent(message, text), tr("Copying a reply"))
 
-    async def _check(self, schema: str) -> None:
+    async def _check(self, kind: Kind, text: str) -> None:
         async with self._turn:
-            if schema != self._wanted:
+            if (kind, text) != self._wanted:
                 return
-            form = schema_format(schema)
+            form = format_of(kind, text)
             if form is None:
-                text = tr("The schema is longer than {count} characters.")
-                said = text.format(count=format_count(LONGEST_TEXT))
+                said = too_long(kind)
             else:
                 said = await _in_thread(lambda check: refusal(form, check))
-        if schema == self._wanted:
-            self.checked.emit(schema, said)
+        if (kind, text) == self._wanted:
+            self.checked.emit(text, said)
 
     async def _read(self, message: int, text: str, reply_format: ReplyFormat) -> None:
         async with self._turn:

@@ -64,15 +64,17 @@ def create(
     system: str = "",
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
+    folder: int | None = None,
     titled: bool = True,
 ) -> int:
-    """Add a chat, `titled` unless a model may still write its title; returns its id."""
+    """Add a chat, in no folder if that is gone, `titled` unless a model may still write its title;
+    returns its id."""
     now = time.time()
     form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used, key, system, format, settings, titled)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (title, now, now, key or new_key(), system, form, own, titled),
+        "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
+        (title, now, now, key or new_key(), system, form, own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -184,7 +186,7 @@ def purge(
 
 def delete_everything(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE messages SET parent = NULL")
-    for table in ("drafts", "chats", "pictures", "documents", "forgets"):
+    for table in ("drafts", "chats", "folders", "pictures", "documents", "forgets"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO forgets (key) VALUES (NULL)")
 
@@ -204,10 +206,19 @@ def confirm_forgotten(connection: sqlite3.Connection, number: int) -> None:
 
 def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:
     rows = connection.execute(
-        f"SELECT id, title, created, used, pinned, deleted, forked FROM chats WHERE {which}"
+        f"SELECT id, title, created, used, pinned, deleted, forked, folder FROM chats WHERE {which}"
     )
     times = fields.moment
     return [
-        Chat(id_, fields.text(title), times(made), times(used), bool(pin), times(gone), bool(fork))
-        for id_, title, made, used, pin, gone, fork in rows
+        Chat(
+            id_,
+            fields.text(title),
+            times(made),
+            times(used),
+            bool(pin),
+            times(gone),
+            bool(fork),
+            fields.whole(folder),
+        )
+        for id_, title, made, used, pin, gone, fork, folder in rows
     ]

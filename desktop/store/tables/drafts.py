@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import documents, fields, pictures
-from desktop.store.tables.records import Attachment
+from desktop.store.tables import documents, fields, folders, pictures
+from desktop.store.tables.records import Attachment, Folder
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions, format
-    and settings that it will have."""
+    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions,
+    format, settings and folder that it will have."""
 
     chat: int | None
     text: str
@@ -24,11 +24,12 @@ class StoredDraft:
     shown: tuple[Attachment, ...]
     format: ReplyFormat | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    folder: Folder | None = None
 
 
 def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     rows = connection.execute(
-        "SELECT number, chat, text, system, key, format, settings FROM drafts"
+        "SELECT number, chat, text, system, key, format, settings, folder FROM drafts"
     ).fetchall()
     return [_read(connection, row) for row in rows]
 
@@ -42,6 +43,7 @@ def save(
     shown: Sequence[Attachment],
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
+    folder: int | None = None,
 ) -> None:
     """Replace the draft of a chat; does nothing for a chat that is gone."""
     remove(connection, chat)
@@ -50,8 +52,9 @@ def save(
         return
     form = fields.stored_model(reply_format)
     cursor = connection.execute(
-        "INSERT INTO drafts (chat, text, system, key, format, settings) VALUES (?, ?, ?, ?, ?, ?)",
-        (chat, text, system, key, form, fields.stored_tree(settings or {})),
+        "INSERT INTO drafts (chat, text, system, key, format, settings, folder)"
+        " VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
+        (chat, text, system, key, form, fields.stored_tree(settings or {}), folder),
     )
     assert cursor.lastrowid is not None
     pictures.attach(connection, "draft", cursor.lastrowid, shown)
@@ -63,7 +66,7 @@ def remove(connection: sqlite3.Connection, chat: int | None) -> None:
 
 
 def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
-    number, chat, text, system, key, reply_format, settings = row
+    number, chat, text, system, key, reply_format, settings, folder = row
     shown = pictures.attached(connection, "draft", number)
     read = documents.attached(connection, "draft", number)
     return StoredDraft(
@@ -74,4 +77,5 @@ def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
         (*read.found, *shown.found),
         fields.model(ReplyFormat, reply_format),
         fields.tree(settings),
+        folders.read(connection, folder),
     )

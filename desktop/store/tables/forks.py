@@ -49,7 +49,8 @@ def begin_from(
     """A chat with the instructions, the settings and the summary of `chat`; an unanswered question
     is its draft. None if `chat` was deleted meanwhile."""
     row = connection.execute(
-        "SELECT title, system, format, settings FROM chats WHERE id = ? AND deleted IS NULL",
+        "SELECT title, system, format, settings, folder FROM chats"
+        " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
@@ -64,6 +65,7 @@ def begin_from(
         messages.storable(instructions),
         reply_format,
         settings,
+        fields.whole(row[4]),
     )
     return Fork(new, question.text, question.attachments) if question else Fork(new)
 
@@ -71,13 +73,14 @@ def begin_from(
 def _like(connection: sqlite3.Connection, chat: int) -> int:
     """An empty chat with the same instructions and clock, so both share the KV cache."""
     title, created, system, reply_format, *others = connection.execute(
-        "SELECT title, created, system, format, settings, place, agreed FROM chats WHERE id = ?",
+        "SELECT title, created, system, format, settings, place, agreed, folder FROM chats"
+        " WHERE id = ?",
         (chat,),
     ).fetchone()
     new = chats.create(connection, fields.text(title), system=fields.text(system))
     connection.execute(
-        "UPDATE chats SET created = ?, format = ?, settings = ?, place = ?, agreed = ?, forked = 1"
-        " WHERE id = ?",
+        "UPDATE chats SET created = ?, format = ?, settings = ?, place = ?, agreed = ?, folder = ?,"
+        " forked = 1 WHERE id = ?",
         (fields.moment(created), reply_format, *others, new),
     )
     return new

@@ -19,7 +19,7 @@ from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.remote.messages import Place
-from desktop.store.tables import chats, documents, drafts, fields, pictures
+from desktop.store.tables import chats, documents, drafts, fields, folders, pictures
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import (
     Attachment,
@@ -62,16 +62,24 @@ def append_turn(
     reply_format: ReplyFormat | None = None,
     settings: Mapping[str, object] | None = None,
     place: Place | None = None,
+    folder: int | None = None,
 ) -> Turn:
     """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system`, `reply_format`, `settings` and `place`. It replaces the draft by what is `left` of
-    it."""
+    `system`, `reply_format`, `settings`, `place` and `folder`. It replaces the draft by what is
+    `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
         chat = chats.create(
-            connection, title, key, storable(system), reply_format, settings, titled=False
+            connection,
+            title,
+            key,
+            storable(system),
+            reply_format,
+            settings,
+            folder,
+            titled=False,
         )
         chats.run_at(connection, chat, place)
     if left is not None:
@@ -296,13 +304,13 @@ def read_chat(
     """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
     chat."""
     row = connection.execute(
-        "SELECT key, created, system, left_out, format, settings, place, agreed FROM chats"
+        "SELECT key, created, system, left_out, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
         (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out, reply_format, settings, place, agreed = row
+    key, created, system, left_out, reply_format, settings, place, agreed, folder = row
     allowed, where = fields.texts(agreed), fields.model(Place, place)
     if where is not None and where.address not in allowed:
         # Damage must not send a chat anywhere.
@@ -317,6 +325,7 @@ def read_chat(
         fields.tree(settings),
         where,
         allowed,
+        folders.read(connection, folder),
     )
 
 

@@ -25,6 +25,27 @@ class ReplyState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """Instructions, reply format and settings that a chat begins with."""
+
+    system: str = ""
+    format: ReplyFormat | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of chats. Without `begin` its new chats begin like others; `preset` is the name of
+    the preset that `begin` was copied from, '' if it was a chat."""
+
+    id: int
+    name: str
+    folded: bool = False
+    preset: str = ""
+    begin: Begin | None = field(default=None, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Chat:
     """A chat in the list or, with a moment in `deleted`, in the trash. Times are Unix times."""
 
@@ -35,6 +56,7 @@ class Chat:
     pinned: bool = False
     deleted: float = 0.0
     forked: bool = False
+    folder: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +169,7 @@ class ChatPath:
     settings: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     agreed: tuple[str, ...] = ()
+    folder: Folder | None = None
 
     @property
     def first_in_prompt(self) -> int:

@@ -184,6 +184,22 @@ ELEVENTH = """
 ALTER TABLE chats ADD COLUMN titled INTEGER NOT NULL DEFAULT 1;
 """
 
+# What new chats in a folder begin with: `preset` is the name of the preset that it was copied from,
+# '' if it was a chat, NULL where the folder has nothing of its own.
+TWELFTH = """
+CREATE TABLE folders (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    folded INTEGER NOT NULL DEFAULT 0,
+    preset TEXT,
+    system TEXT NOT NULL DEFAULT '',
+    format TEXT,
+    settings TEXT
+) STRICT;
+ALTER TABLE chats ADD COLUMN folder INTEGER REFERENCES folders ON DELETE SET NULL;
+ALTER TABLE drafts ADD COLUMN folder INTEGER REFERENCES folders ON DELETE SET NULL;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     FIRST,
     SECOND,
@@ -196,6 +212,7 @@ MIGRATIONS: tuple[str, ...] = (
     NINTH,
     TENTH,
     ELEVENTH,
+    TWELFTH,
 )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from desktop.background import work
 from desktop.background.tray import Tray
 from desktop.engine.engine_status import Phase
 from desktop.server.server import ServerStatus, Stage
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import PATIENCE_S, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, send, settle
 
@@ -188,7 +188,7 @@ async def test_a_program_s_reply_is_work_too(open_app: OpenApp) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps awake without a program")
-async def test_a_crash_lets_the_computer_sleep(tmp_path: Path) -> None:
+def test_a_crash_lets_the_computer_sleep(tmp_path: Path) -> None:
     log = tmp_path / "log"
     crash = f"""
 import asyncio, os
@@ -203,13 +203,12 @@ async def main():
 asyncio.run(main())
 """
     root = Path(__file__).parents[3]
-    assert (
-        await asyncio.to_thread(
-            lambda: subprocess.run([sys.executable, "-c", crash], cwd=root, check=False).returncode
-        )
-        == 9
-    )
-    await until(lambda: log.read_text() == "on\noff\n")
+    done = subprocess.run([sys.executable, "-c", crash], cwd=root, check=False)
+    assert done.returncode == 9
+    end = time.monotonic() + PATIENCE_S
+    while log.read_text() != "on\noff\n":
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

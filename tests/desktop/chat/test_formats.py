@@ -12,9 +12,11 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat.chat_options import EXAMPLE, SchemaDialog
 from desktop.chat.data import reading
 from desktop.chat.data.json_body import DataView
+from desktop.chat.data.reading import Kind, format_of, text_of
+from desktop.chat.format_dialog import GRAMMAR, FormatDialog
+from desktop.chat.format_dialog import SCHEMA as EXAMPLE
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
@@ -99,13 +101,13 @@ def marked(app: App) -> list[str]:
     return [each.objectName() for each in opened_menu(app).actions() if each.isChecked()]
 
 
-async def opened_dialog(app: App) -> SchemaDialog:
-    trigger(app, "actionFormatSchema")
-    await until(lambda: app.window.findChildren(SchemaDialog))
-    return app.window.findChildren(SchemaDialog)[-1]
+async def opened_dialog(app: App, name: str = "actionFormatSchema") -> FormatDialog:
+    trigger(app, name)
+    await until(lambda: app.window.findChildren(FormatDialog))
+    return app.window.findChildren(FormatDialog)[-1]
 
 
-async def verdict(dialog: SchemaDialog, words_: str) -> None:
+async def verdict(dialog: FormatDialog, words_: str) -> None:
     await until(lambda: re.search(words_, dialog.verdict.text()), f"{words_} of the schema")
 
 
@@ -152,20 +154,99 @@ async def a_schema_is_used_only_if_it_can_be(app: App) -> None:
     await until(lambda: app.parts.chat.format == SCHEMA)
 
 
-async def the_last_schema_is_offered_again(app: App) -> None:
-    dialog = await opened_dialog(app)
-    assert dialog.schema() == SCHEMA.text
+@pytest.mark.parametrize(
+    ("kind", "name", "bad", "said", "good", "chip"),
+    [
+        (
+            "choice",
+            "actionFormatChoice",
+            "x" * 1025,
+            "choices, each of at most",
+            " yes \n\nno\nyes\n",
+            "one of 2 choices",
+        ),
+        (
+            "regex",
+            "actionFormatRegex",
+            "ab(c",
+            "can't be used at character 3: unclosed group",
+            "[a-c]+\n",
+            "match a regular expression",
+        ),
+        (
+            "lark",
+            "actionFormatLark",
+            "start: foo",
+            "can't be used at line 1, column 8: unknown name",
+            'start: "a" | "b"',
+            "follow a grammar",
+        ),
+    ],
+)
+async def test_other_formats_are_written_checked_and_kept(
+    open_app: OpenApp,
+    engine: FakeEngine,
+    kind: Kind,
+    name: str,
+    bad: str,
+    said: str,
+    good: str,
+    chip: str,
+) -> None:
+    app = await ready(open_app)
+    dialog = await opened_dialog(app, name)
+    use = button(dialog, "schemaUse")
+    dialog.text.setPlainText(bad)
+    await verdict(dialog, re.escape(said))
+    assert not use.isEnabled()
     press(app, "schemaExample")
     await verdict(dialog, "can be used")
-    assert dialog.schema() == EXAMPLE
+    dialog.text.setPlainText(good)
+    await verdict(dialog, "can be used")
+    use.click()
+    await until(lambda: words(app, "formatChip") == f"Replies: {chip}")
+    assert marked(app) == [name]
+    form = app.parts.chat.format
+    assert form is not None and form == format_of(kind, good)
+    asked = await send(app, engine, "Which?")
+    assert asked.command.format == form
+    asked.finish("b")
+    await ended(app)
+    app.parts.chat_settings.save("Mine", with_model=False)
+    press(app, "formatOff")
+    await until(lambda: app.parts.chat.format is None)
+    assert app.parts.chat.last_written(kind) == text_of(form)
+    app.parts.chat_settings.apply("Mine")
+    await until(lambda: app.parts.chat.format == form)
+    # The line that names it opens it again.
+    press(app, "formatChip")
+    await until(lambda: app.window.findChildren(FormatDialog))
+    assert find(app, FormatDialog, "schemaDialog").text.toPlainText() == text_of(form)
+    press(app, "schemaCancel")
+
+
+def test_choices_are_lines_and_none_is_too_many() -> None:
+    assert format_of("choice", " a \n\n b\na\r\n") == ReplyFormat(kind="choice", choices=("a", "b"))
+    assert format_of("choice", "\n".join(map(str, range(1025)))) is None
+    assert format_of("choice", " \n") == ReplyFormat(kind="choice")
+    assert format_of("regex", "a\n") == ReplyFormat(kind="regex", text="a")
+    assert format_of("lark", GRAMMAR) == ReplyFormat(kind="lark", text=GRAMMAR)
+
+
+async def the_last_schema_is_offered_again(app: App) -> None:
+    dialog = await opened_dialog(app)
+    assert dialog.text.toPlainText() == SCHEMA.text
+    press(app, "schemaExample")
+    await verdict(dialog, "can be used")
+    assert dialog.text.toPlainText() == EXAMPLE
     press(app, "schemaUse")
     await until(lambda: app.parts.chat.format == ReplyFormat(kind="json_schema", text=EXAMPLE))
     press(app, "formatOff")
     await until(lambda: app.parts.chat.format is None)
     again = await opened_dialog(app)
-    assert again.schema() == EXAMPLE
+    assert again.text.toPlainText() == EXAMPLE
     press(app, "schemaCancel")
-    await until(lambda: not app.window.findChildren(SchemaDialog))
+    await until(lambda: not app.window.findChildren(FormatDialog))
     assert app.parts.chat.format is None
     await chosen(app.parts, SCHEMA)
 
@@ -195,7 +276,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
     told: list[tuple[str, str]] = []
     app.parts.formats.checked.connect(lambda schema, said: told.append((schema, said)))
     for schema in ("1", "2", "3"):
-        app.parts.formats.check(schema)
+        app.parts.formats.check("json_schema", schema)
     await until(lambda: told)
     await settle()
     assert told == [("3", "No: 3")]
@@ -337,18 +418,18 @@ def test_each_chats_format_and_last_schema_survive_a_restart(qloop: Loop, folder
         await reply_ended(parts)
         await chosen(parts, JSON)
         parts.chat.open(None)
-        assert (parts.chat.format, parts.chat.last_schema) == (None, SCHEMA.text)
+        assert (parts.chat.format, parts.chat.last_written("json_schema")) == (None, SCHEMA.text)
         await chosen(parts, newer)
         await parts.close()
 
     async def second_life() -> None:
         parts = WindowParts(folders, FakeEngine())
         parts.begin()
-        assert (parts.chat.format, parts.chat.last_schema) == (newer, newer.text)
+        assert (parts.chat.format, parts.chat.last_written("json_schema")) == (newer, newer.text)
         await until(lambda: parts.chat_list.chats)
         parts.chat.open(parts.chat_list.chats[0].id)
         await until(lambda: parts.transcript.rows)
-        assert (parts.chat.format, parts.chat.last_schema) == (JSON, SCHEMA.text)
+        assert (parts.chat.format, parts.chat.last_written("json_schema")) == (JSON, SCHEMA.text)
         await parts.close()
 
     qloop.run(first_life())

@@ -82,7 +82,12 @@ async def test_chats_are_under_the_day_of_their_last_use_or_pinned(open_app: Ope
     assert current(app) == "Nuts"
     menu = find(app, QMenu, "chatMenu")
     menu.aboutToShow.emit()
-    assert [each.text() for each in menu.actions()] == ["Unpin", "Rename", "Delete"]
+    assert [each.text() for each in menu.actions()] == [
+        "Unpin",
+        "Move to folder",
+        "Rename",
+        "Delete",
+    ]
     menu.actions()[0].trigger()
     await until(lambda: rows(app) == days)
 

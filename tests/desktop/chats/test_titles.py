@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.api.errors import InternalError
-from desktop.chats.titles import ASK
+from desktop.chats.chats import ASK
 from desktop.engine.engine_status import Phase
 from desktop.store.tables.chats import TITLE_LENGTH, title_of
 from desktop.window.window_parts import WindowParts

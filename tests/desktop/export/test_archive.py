@@ -13,7 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.api.archive import ArchivedChat, ArchivedMessage, ArchivedPicture, ArchivedReply
+from core.api.archive import (
+    ArchivedChat,
+    ArchivedFolder,
+    ArchivedMessage,
+    ArchivedPicture,
+    ArchivedReply,
+)
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
@@ -30,6 +36,11 @@ DIGESTS = [hashlib.sha256(data).hexdigest() for data in PICTURES]
 # The store reads zeros as damage.
 TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30)
 MOMENTS = st.floats(0, 4e9)
+FOLDERS = [
+    ArchivedFolder(name="Work"),
+    ArchivedFolder(name="Verse", preset="Poet", system="In verse.", settings='{"thinking": true}'),
+    ArchivedFolder(name="Lists", preset="", format=ReplyFormat(kind="json")),
+]
 
 
 @st.composite
@@ -85,6 +96,7 @@ def trees(draw: st.DrawFn) -> ArchivedChat:
         used=draw(MOMENTS),
         pinned=draw(st.booleans()),
         forked=draw(st.booleans()),
+        folder=draw(st.sampled_from([None, *FOLDERS])),
         system=draw(TEXTS),
         format=draw(st.none() | st.just(ReplyFormat(kind="json"))),
         left_out=draw(st.integers(0, count - 1)) if count and draw(st.booleans()) else None,

@@ -12,7 +12,7 @@ from PySide6.QtPrintSupport import QPrintDialog
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit
 
 from desktop.app import App
-from desktop.export import export
+from desktop.export import export_menu
 from desktop.export.archive import read_archive
 from desktop.export.writing import ExportError
 from desktop.store.tables import messages
@@ -57,7 +57,7 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
     async def chosen(*_: object) -> Path:
         return path
 
-    monkeypatch.setattr(export, "choose_export", chosen)
+    monkeypatch.setattr(export_menu, "choose_export", chosen)
     app.window.actions_by_name["actionExport"].trigger()
     await until(path.exists)
     app.window.actions_by_name["actionPrint"].trigger()
@@ -98,8 +98,8 @@ async def test_U2_a_deleted_chat_comes_back(
     async def chosen_imports(*_: object) -> list[Path]:
         return [path, tmp_path / "bird.png", tmp_path / "missing.json"]
 
-    monkeypatch.setattr(export, "choose_export", chosen_export)
-    monkeypatch.setattr(export, "choose_imports", chosen_imports)
+    monkeypatch.setattr(export_menu, "choose_export", chosen_export)
+    monkeypatch.setattr(export_menu, "choose_imports", chosen_imports)
     app.window.actions_by_name["actionExport"].trigger()
     await until(path.exists)
     app.parts.chats.delete(chat)
@@ -137,7 +137,7 @@ async def test_U2_no_file_is_replaced_that_the_dialog_did_not_ask_about(
     app = await open_app()
     for name in ("notes v1.5.zip", "notes v1.zip", "notes.html"):
         (tmp_path / name).touch()
-    choosing = asyncio.ensure_future(export.choose_export(app.window, "Export", "x"))
+    choosing = asyncio.ensure_future(export_menu.choose_export(app.window, "Export", "x"))
     await until(lambda: app.window.findChildren(QFileDialog))
     [dialog] = app.window.findChildren(QFileDialog)
     dialog.setDirectory(str(tmp_path))
@@ -198,4 +198,4 @@ async def test_H8_export_and_import_of_2000_messages(
     [("a/b\\c:d", "a b c d"), ("...", "chat"), ("  Vögel? ", "Vögel"), ("x" * 99, "x" * 60)],
 )
 def test_a_title_as_a_name_of_a_file(title: str, name: str) -> None:
-    assert export.file_name(title) == name
+    assert export_menu.file_name(title) == name

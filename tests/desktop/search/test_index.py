@@ -240,3 +240,22 @@ def test_M2_a_document_of_a_message_without_text_is_forgotten(
     texts = [text for (text,) in searched.execute("SELECT text FROM texts")]
     assert "zebrafish" not in "".join(texts)
     assert not index.drop_stale(searched)
+
+
+def test_a_tag_finds_its_chats_and_words_in_them(
+    store: sqlite3.Connection, searched: sqlite3.Connection
+) -> None:
+    tagged, other = chats.create(store, "House #Tax"), chats.create(store, "Garden")
+    inside = messages.add_message(store, tagged, None, "the invoice of May")
+    outside = messages.add_message(store, other, None, "another invoice")
+    written = messages.add_message(store, other, None, "invoice for #tax purposes")
+    update(searched)
+
+    def answer(words: str) -> set[int]:
+        return set(found(searched, Query(terms_of(words))))
+
+    assert answer("invoice") == {inside, outside, written}
+    assert answer("#tax invoice") == answer("invo #TAX") == {inside, written}
+    assert answer("#tax") == {written} and answer("#tax nothing") == set()
+    titled = index.titled(searched, Query(terms_of("#tax")), 10)
+    assert [each.chat for each in titled] == [tagged]

@@ -17,7 +17,7 @@ import pytest
 from desktop.store import backups
 from desktop.store.database import Database, open_database
 from desktop.store.salvage import salvage
-from desktop.store.tables import chats, drafts, fields, messages, pictures
+from desktop.store.tables import chats, drafts, fields, folders, messages, pictures
 from desktop.store.tables.documents import document_of
 from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.records import Document
@@ -474,3 +474,28 @@ def test_H7_a_lost_document_comes_from_the_backup_or_is_marked(
         assert message.documents == () and fields.DAMAGED_DOCUMENT in message.text
         (shown,) = draft.shown
         assert isinstance(shown, Document) and shown.parts == (fields.DAMAGED_DOCUMENT,)
+
+
+@pytest.mark.parametrize("backed_up", [True, False])
+def test_H7_a_lost_folder_comes_from_the_backup_and_never_takes_its_chats(
+    tmp_path: Path, backed_up: bool
+) -> None:
+    path, new = tmp_path / "chats.db", tmp_path / "new.db"
+    with closing(open_database(path)) as connection:
+        folder = folders.create(connection, "Work")
+        messages.append_turn(connection, None, "Question", folder=folder)
+        drafts.save(connection, None, "Draft", "", "k", (), folder=folder)
+    if backed_up:
+        back_up(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM folders")
+    new.touch()
+    salvage(path, new, backups.backups(path))
+    with closing(open_database(new)) as connection:
+        (chat,) = chats.listed(connection)
+        (draft,) = drafts.stored(connection)
+        assert draft.text == "Draft"
+        if backed_up:
+            assert chat.folder == folder and draft.folder == folders.listed(connection)[0]
+        else:
+            assert chat.folder is None and draft.folder is None

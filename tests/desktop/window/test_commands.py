@@ -74,12 +74,12 @@ async def test_a_shortcut_is_changed_kept_and_restored(open_app: OpenApp) -> Non
     actions["actionShortcuts"].trigger()
     dialog = find(app, ShortcutsDialog, "shortcutsDialog")
     edit = dialog._edits["actionNewChat"]
-    edit.setKeySequence(QKeySequence("Ctrl+Shift+N"))
-    assert actions["actionNewChat"].shortcut().toString() == "Ctrl+Shift+N"
-    assert app.parts.settings.settings.window.shortcuts == {"actionNewChat": "Ctrl+Shift+N"}
+    edit.setKeySequence(QKeySequence("Ctrl+Alt+N"))
+    assert actions["actionNewChat"].shortcut().toString() == "Ctrl+Alt+N"
+    assert app.parts.settings.settings.window.shortcuts == {"actionNewChat": "Ctrl+Alt+N"}
     # What another action has, is refused in words.
     edit.setKeySequence(QKeySequence("Ctrl+O"))
-    assert edit.keySequence().toString() == "Ctrl+Shift+N"
+    assert edit.keySequence().toString() == "Ctrl+Alt+N"
     other = actions["actionAddPictures"].text()
     assert words(app, "shortcutNote") == f"Ctrl+O already belongs to: {other}"
     # Its old keys are free now, and none at all are allowed.

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.json_body import DataView
+from desktop.chat.format_dialog import FormatDialog
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
@@ -437,9 +437,9 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
 @pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
 async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
-    app.window.page.composer.format.schema_asked.emit()
-    await until(lambda: app.window.findChildren(SchemaDialog))
-    dialog = app.window.findChildren(SchemaDialog)[-1]
+    app.window.page.composer.format.written_asked.emit("json_schema")
+    await until(lambda: app.window.findChildren(FormatDialog))
+    dialog = app.window.findChildren(FormatDialog)[-1]
     said = dialog.verdict.text
     with LoopWatch() as watch:
         watch.doing = "pasting"

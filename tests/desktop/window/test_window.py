@@ -424,7 +424,7 @@ async def test_closing_stores_everything_and_the_windows_size(
     press(first, "toggleChats")
     (await send(first, engine, "Hello")).say("Half")
     await until(lambda: first.parts.transcript.rows[-1].text == "Half")
-    first.window.close()
+    first.window.actions_by_name["actionQuit"].trigger()
     assert first.window.isVisible()
     await first.gone.wait()
     assert engine.closed and not first.window.isVisible()

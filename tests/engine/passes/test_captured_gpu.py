@@ -18,7 +18,7 @@ from core.loading.precision import VARIABLE
 from kernels.common.trace import NotCapturableError, Trace, Tracer
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
-from tests.promises.fixtures import LoadedOf
+from tests.promises.fixtures import LONG, LoadedOf
 from tests.promises.machine import Machine, user
 
 gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
@@ -84,6 +84,16 @@ def test_steps_of_several_tokens_are_captured_too(
     assert steps.num_traces == 2
 
 
+@pytest.mark.slow
+def test_replies_have_the_bits_of_forwards_where_a_window_moves_on(loaded_of: LoadedOf) -> None:
+    place = Place(loaded_of("granite_swa_long", "bfloat16"), 1_014, limit=LONG)
+    expected, captured = place.logits(StepCapture(None), 5), tracer()
+    again = Place(loaded_of("granite_swa_long", "bfloat16"), 1_014, limit=LONG)
+    assert all(map(torch.equal, again.logits(captured, 5), expected))
+    assert again.kv_buffer.base() > 0
+    assert captured.step(again.model, again.kv_buffer).num_traces == 1
+
+
 def test_a_whole_reply_is_the_same(loaded_of: LoadedOf) -> None:
     loaded, chat = loaded_of("hybrid", "bfloat16"), [user("Hello")]
     expected = Machine(loaded).ask(chat)
@@ -146,14 +156,14 @@ def errs(token: int, step: Step) -> tuple[Trace, Tensor]:
 def takes_the_token_for_a_constant(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     replay = trace.replay
-    trace.replay = lambda _, check: replay(token, check)
+    trace.replay = lambda _, *others: replay(token, *others)
     return trace, result
 
 
 def writes_the_same_row_always(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     replay = trace._replay
-    trace._replay = lambda: (trace._row.copy_(trace._order + token), replay())
+    trace._replay = lambda: (trace._whole.row.copy_(trace._order + token), replay())
     return trace, result
 
 

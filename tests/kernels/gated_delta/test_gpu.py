@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from tests.kernels.gated_delta.test_reference import BY_CHANNEL, Case, equation, make_case
 from tests.kernels.gpu import assert_near, guarded_memory, is_poison, strided
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.gated_delta.reference import recurrent_gated_delta_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS

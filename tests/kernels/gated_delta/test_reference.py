@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.gated_delta.reference import (
     chunked_gated_delta_,
     recurrent_gated_delta_step,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 from kernels.mamba1.reference import mamba1_run_, mamba1_step
 from tests.kernels.poison import poisoned_memory
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.common.scans import SpaceInputs
+from kernels.common.shapes import SpaceInputs
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
 from tests.kernels.poison import poisoned_memory
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import WeightFormat
 from kernels.native.library import Library

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
-from kernels.common.scans import DeltaInputs
+from kernels.common.shapes import DeltaInputs
 from kernels.common.trace import NotCapturableError, Tracer
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix

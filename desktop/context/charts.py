@@ -1,0 +1,201 @@
+"""Numbers of replies over the shown chat and over days: first token, speed, reuse, time saved."""
+
+from __future__ import annotations
+
+import sqlite3
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.stats import RequestStats
+from desktop.chat.replies import Replies
+from desktop.chat.shown_chat import ShownChat
+from desktop.chat.transcript import LiveReply
+from desktop.i18n import tr
+from desktop.numbers import format_count, format_seconds, format_speed
+from desktop.services import Services
+from desktop.store.tables import fields
+from desktop.store.tables.records import Reply
+
+Metric = Literal["first", "speed", "reuse", "saved"]
+Span = Literal["chat", "days"]
+
+DAYS = 14
+DAY_S = 86_400.0
+WEEK_DAYS = 7
+# The speed of reading is taken from the last month.
+KNOWN_DAYS = 30
+# Shorter reads are mostly overhead.
+LEAST_READ = 128
+# A bar of more replies would be thinner than the gap.
+MOST_REPLIES = 60
+
+SINCE = """
+SELECT created, model,
+json_extract(stats, '$.prompt_tokens'), json_extract(stats, '$.reused_tokens'),
+json_extract(stats, '$.evaluated_tokens'), json_extract(stats, '$.ttft_s'),
+json_extract(stats, '$.prefill_s'), json_extract(stats, '$.decode_tokens_per_s')
+FROM (SELECT m.created, r.model,
+      CASE WHEN typeof(r.stats) = 'text' AND json_valid(r.stats) THEN r.stats ELSE '{}' END AS stats
+      FROM messages AS m JOIN replies AS r ON r.message = m.id
+      WHERE m.created >= ? AND r.state != 'running' AND r.stats IS NOT NULL)
+WHERE json_extract(stats, '$.remote') IS NULL
+"""
+
+
+class ReplyNumbers(NamedTuple):
+    """Of a reply that was written on this computer. Times are in seconds, None if unknown."""
+
+    created: float
+    model: str
+    prompt: int
+    reused: int
+    evaluated: int
+    first: float | None
+    prefill: float | None
+    speed: float | None
+
+
+class Point(NamedTuple):
+    """A bar: its height, None if nothing is known, and its words."""
+
+    value: float | None
+    words: str
+
+
+def numbers_since(connection: sqlite3.Connection, moment: float) -> list[ReplyNumbers]:
+    """The replies of all chats; one that a fork copied counts once."""
+    found = (
+        ReplyNumbers(
+            fields.moment(created),
+            model if isinstance(model, str) else "",
+            *(fields.whole(each) or 0 for each in numbers[:3]),
+            *(float(each) if isinstance(each, int | float) else None for each in numbers[3:]),
+        )
+        for created, model, *numbers in connection.execute(SINCE, (moment,))
+    )
+    return list(dict.fromkeys(found))
+
+
+def numbers_of(created: float, model: str, stats: RequestStats) -> ReplyNumbers:
+    return ReplyNumbers(
+        created,
+        model,
+        stats.prompt_tokens,
+        stats.reused_tokens,
+        stats.evaluated_tokens,
+        stats.ttft_s,
+        stats.prefill_s,
+        stats.decode_tokens_per_s,
+    )
+
+
+def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
+    """The measured time to read a token, by model."""
+    sums: dict[str, tuple[float, int]] = {}
+    for each in replies:
+        if each.prefill and each.evaluated >= LEAST_READ:
+            seconds, tokens = sums.get(each.model, (0.0, 0))
+            sums[each.model] = seconds + each.prefill, tokens + each.evaluated
+    return {model: seconds / tokens for model, (seconds, tokens) in sums.items()}
+
+
+def value_of(
+    metric: Metric, replies: Sequence[ReplyNumbers], paces: Mapping[str, float]
+) -> float | None:
+    """Of one reply, or of those of a day: the median, the share of all, or the sum."""
+    if metric == "saved":
+        known = [each.reused * paces[each.model] for each in replies if each.model in paces]
+        return sum(known) if known else None
+    if metric == "reuse":
+        prompt = sum(each.prompt for each in replies)
+        return 100 * sum(each.reused for each in replies) / prompt if prompt else None
+    times = [each.first if metric == "first" else each.speed for each in replies]
+    known = [each for each in times if each is not None]
+    return statistics.median(known) if known else None
+
+
+def value_words(metric: Metric, value: float | None) -> str:
+    if value is None:
+        return tr("not known")
+    match metric:
+        case "speed":
+            return format_speed(value)
+        case "reuse":
+            return tr("{percent} %").format(percent=format_count(round(value)))
+        case _:
+            return format_seconds(value)
+
+
+class ChartsController(QObject):
+    changed = Signal()
+
+    def __init__(self, services: Services, chat: ShownChat, replies: Replies) -> None:
+        super().__init__()
+        self._database, self._tasks = services.database, services.tasks
+        self._transcript = chat.transcript
+        # Of the last month, read once and then added to.
+        self._known: list[ReplyNumbers] = []
+        self._paces: dict[str, float] = {}
+        replies.ended.connect(self._on_end)
+        for signal in (self._transcript.chat_changed, self._transcript.rows_replaced):
+            signal.connect(self.changed)
+
+    def read(self) -> None:
+        self._tasks.spawn(self._read(), tr("Reading the numbers of replies"))
+
+    def points(self, metric: Metric, span: Span) -> list[Point]:
+        paces = seconds_per_token(self._shown()) | self._paces
+        return self._of_days(metric, paces) if span == "days" else self._of_chat(metric, paces)
+
+    def saved_in_a_week(self) -> float:
+        """Seconds that reading the reused tokens would have taken."""
+        since = time.time() - WEEK_DAYS * DAY_S
+        week = [each for each in self._known if each.created >= since]
+        return value_of("saved", week, self._paces) or 0.0
+
+    def _shown(self) -> list[ReplyNumbers]:
+        rows = [row.message for row in self._transcript.rows if row.live is None]
+        return [
+            numbers_of(each.created, each.reply.model, each.reply.stats)
+            for each in rows
+            if each.reply and each.reply.stats and each.reply.stats.remote is None
+        ]
+
+    def _of_chat(self, metric: Metric, paces: Mapping[str, float]) -> list[Point]:
+        shown = list(enumerate(self._shown(), 1))[-MOST_REPLIES:]
+        words = tr("Reply {number}: {value}")
+        found = [(number, value_of(metric, [each], paces)) for number, each in shown]
+        return [
+            Point(value, words.format(number=number, value=value_words(metric, value)))
+            for number, value in found
+        ]
+
+    def _of_days(self, metric: Metric, paces: Mapping[str, float]) -> list[Point]:
+        today = datetime.fromtimestamp(time.time()).date()
+        days = [today - timedelta(days=back) for back in reversed(range(DAYS))]
+        by_day: dict[object, list[ReplyNumbers]] = {day: [] for day in days}
+        for each in self._known:
+            by_day.get(datetime.fromtimestamp(each.created).date(), []).append(each)
+        found = []
+        for day in days:
+            value = value_of(metric, by_day[day], paces)
+            said = value_words(metric, value) if by_day[day] else tr("no replies")
+            found.append(Point(value, f"{day.day} {day:%B}: {said}"))
+        return found
+
+    async def _read(self) -> None:
+        since = time.time() - KNOWN_DAYS * DAY_S
+        self._take(await self._database.run(numbers_since, since))
+
+    def _on_end(self, _live: LiveReply, _text: str, reply: Reply) -> None:
+        if reply.stats is not None and reply.stats.remote is None:
+            self._take([*self._known, numbers_of(time.time(), reply.model, reply.stats)])
+
+    def _take(self, known: list[ReplyNumbers]) -> None:
+        self._known, self._paces = known, seconds_per_token(known)
+        self.changed.emit()

@@ -1,0 +1,186 @@
+"""Menu entries and dialogs of exports, imports, backups and printing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtPrintSupport import QPrintDialog, QPrinter
+from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
+
+from desktop import theme
+from desktop.chats.chats import ChatsController
+from desktop.engine.tasks import Tasks
+from desktop.export.backup import BackupController
+from desktop.export.export import PDF, ExportController, ImportReport
+from desktop.i18n import tr
+from desktop.store.tables.records import Chat
+from desktop.widgets import dialogs
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Button, named
+from desktop.widgets.plain_text import shortened
+
+WIDTH, HEIGHT = 560, 360
+LONGEST_NAME = 60
+LONGEST_REPORT = 100_000
+
+
+class ExportMenu(QObject):
+    def __init__(
+        self,
+        export: ExportController,
+        backup: BackupController,
+        chats: ChatsController,
+        tasks: Tasks,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._export, self._backup, self._chats = export, backup, chats
+        self._tasks, self._window = tasks, window
+        export.imported.connect(self._show_report)
+
+    def export_shown(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        if place is not None:
+            chat = self._chats.chat_list.chats[place]
+            title = tr("Export this chat")
+            self._tasks.spawn(self._write([chat.id], title, chat.title), title)
+
+    def print_shown(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        if place is not None:
+            self._tasks.spawn(self._print(self._chats.chat_list.chats[place]), tr("Printing"))
+
+    def export_all(self) -> None:
+        chats = [chat.id for chat in self._chats.chat_list.chats]
+        title = tr("Export all chats")
+        self._tasks.spawn(self._write(chats, title, tr("Waymark chats")), title)
+
+    def import_chats(self) -> None:
+        self._tasks.spawn(self._import(), tr("Import chats"))
+
+    def back_up(self) -> None:
+        self._tasks.spawn(self._back_up(), tr("Back up everything"))
+
+    def restore(self) -> None:
+        self._tasks.spawn(self._restore(), tr("Restore a backup"))
+
+    async def _back_up(self) -> None:
+        if path := await choose_backup(self._window):
+            self._backup.back_up(path)
+
+    async def _restore(self) -> None:
+        if path := await choose_restored(self._window):
+            self._backup.restore(path)
+
+    async def _write(self, chats: Sequence[int], title: str, name: str) -> None:
+        path = await choose_export(self._window, title, name)
+        if path is not None:
+            self._export.export(chats, path)
+
+    async def _print(self, chat: Chat) -> None:
+        printer = QPrinter(QPrinter.PrinterMode.HighResolution)
+        printer.setDocName(chat.title)
+        dialog = named(QPrintDialog(printer, self._window), "printDialog")
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            self._export.print_chat(chat.id, printer)
+
+    async def _import(self) -> None:
+        if paths := await choose_imports(self._window):
+            self._export.import_files(paths)
+
+    def _show_report(self, reports: Sequence[ImportReport]) -> None:
+        ImportDialog(reports, self._window).show()
+
+
+async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
+    """With the suffix of its format; none is replaced unasked."""
+    kinds = {
+        tr("Everything: ZIP ({patterns})"): ".zip",
+        tr("Everything: JSON ({patterns})"): ".json",
+        tr("What is shown: HTML ({patterns})"): ".html",
+        tr("What is shown: Markdown ({patterns})"): ".md",
+        tr("What is shown: PDF ({patterns})"): PDF,
+    }
+    filters = {each.format(patterns=f"*{suffix}"): suffix for each, suffix in kinds.items()}
+    dialog = named(QFileDialog(parent, title), "exportDialog")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(list(filters))
+    dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
+    dialog.setDefaultSuffix(".zip")
+    dialog.selectFile(f"{file_name(name)}.zip")
+    if await dialogs.outcome(dialog) != QDialog.DialogCode.Accepted:
+        return None
+    path = Path(dialog.selectedFiles()[0])
+    suffix = filters[dialog.selectedNameFilter()]
+    if path.suffix.lower() == suffix:
+        return path
+    # The dialog replaces no suffix when another format is picked, and asked about this name only.
+    stem = path.stem if path.suffix.lower() in filters.values() else path.name
+    return unused(path.with_name(stem + suffix))
+
+
+def unused(path: Path) -> Path:
+    """The path, with a number if a file has it already."""
+    number, found = 1, path
+    while found.exists() or found.is_symlink():
+        number += 1
+        found = path.with_stem(f"{path.stem} {number}")
+    return found
+
+
+async def choose_backup(parent: QWidget) -> Path | None:
+    """A file to write a backup to."""
+    dialog = named(QFileDialog(parent, tr("Back up everything")), "backupDialog")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilter(tr("Backups ({patterns})").format(patterns="*.zip"))
+    dialog.setDefaultSuffix(".zip")
+    dialog.selectFile(f"{tr('Waymark backup')} {datetime.now():%Y-%m-%d}.zip")
+    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
+    return Path(dialog.selectedFiles()[0]) if accepted else None
+
+
+async def choose_restored(parent: QWidget) -> Path | None:
+    kinds = tr("Backups ({patterns})").format(patterns="*.zip")
+    dialog = named(QFileDialog(parent, tr("Restore a backup"), "", kinds), "restoreDialog")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
+    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
+    return Path(dialog.selectedFiles()[0]) if accepted else None
+
+
+async def choose_imports(parent: QWidget) -> list[Path]:
+    kinds = tr("Exported chats ({patterns});;All files (*)").format(patterns="*.zip *.json")
+    dialog = named(QFileDialog(parent, tr("Import chats"), "", kinds), "importFilesDialog")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
+    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
+    return [Path(name) for name in dialog.selectedFiles()] if accepted else []
+
+
+def file_name(title: str) -> str:
+    """A name that every system allows."""
+    plain = re.sub(r"[^\w .-]+", " ", title).strip(" .")
+    return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
+
+
+class ImportDialog(QDialog):
+    def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("importDialog")
+        self.setWindowTitle(tr("Imported chats"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        words = "\n\n".join(report.words() for report in reports)
+        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
+        shown.setAccessibleName(tr("What was imported"))
+        shown.setReadOnly(True)
+        shown.setProperty("class", "field")
+        shown.setTabChangesFocus(True)
+        close = Button(tr("Close"), name="importClose")
+        close.clicked.connect(self.close)
+        column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))

@@ -1,0 +1,109 @@
+"""Folders of chats, and what their new chats begin with."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from core.api.reply_format import ReplyFormat
+from desktop.store.tables import fields
+from desktop.store.tables.records import Begin, Folder
+
+_COLUMNS = "id, name, folded, preset, system, format, settings"
+
+
+class DeletedFolder(NamedTuple):
+    """A folder that was deleted, and the chats that were in it."""
+
+    folder: Folder
+    chats: tuple[int, ...]
+
+
+def listed(connection: sqlite3.Connection) -> list[Folder]:
+    """By name."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
+    return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
+
+
+def read(connection: sqlite3.Connection, number: object) -> Folder | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM folders WHERE id = ?", (number,)).fetchone()
+    return _read(row) if row is not None else None
+
+
+def create(
+    connection: sqlite3.Connection, name: str, preset: str = "", begin: Begin | None = None
+) -> int:
+    """Returns its id."""
+    cursor = connection.execute("INSERT INTO folders (name) VALUES (?)", (name,))
+    assert cursor.lastrowid is not None
+    begin_with(connection, cursor.lastrowid, preset, begin)
+    return cursor.lastrowid
+
+
+def rename(connection: sqlite3.Connection, folder: int, name: str) -> None:
+    connection.execute("UPDATE folders SET name = ? WHERE id = ?", (name, folder))
+
+
+def fold(connection: sqlite3.Connection, folder: int, folded: bool) -> None:
+    connection.execute("UPDATE folders SET folded = ? WHERE id = ?", (folded, folder))
+
+
+def begin_with(
+    connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
+) -> None:
+    """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
+    values = (None, "", None, None) if begin is None else (preset, *stored(begin))
+    connection.execute(
+        "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
+        (*values, folder),
+    )
+
+
+def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
+    """None is in no folder, as is a folder that is gone."""
+    connection.executemany(
+        "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
+        [(folder, chat) for chat in chats],
+    )
+
+
+def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
+    """Its chats stay, in no folder. None if it was gone."""
+    found = read(connection, folder)
+    if found is None:
+        return None
+    rows = connection.execute("SELECT id FROM chats WHERE folder = ?", (folder,)).fetchall()
+    connection.execute("DELETE FROM folders WHERE id = ?", (folder,))
+    return DeletedFolder(found, tuple(number for (number,) in rows))
+
+
+def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
+    """With those of its chats that are in no other folder by now."""
+    each = gone.folder
+    new = create(connection, each.name, each.preset, each.begin)
+    fold(connection, new, each.folded)
+    connection.executemany(
+        "UPDATE chats SET folder = ? WHERE id = ? AND folder IS NULL",
+        [(new, chat) for chat in gone.chats],
+    )
+
+
+def stored(begin: Begin) -> tuple[str, str | None, str | None]:
+    return begin.system, fields.stored_model(begin.format), fields.stored_tree(begin.settings)
+
+
+def _read(row: Sequence[object]) -> Folder:
+    number, name, folded, preset, system, reply_format, settings = row
+    assert isinstance(number, int)
+    begin = Begin(
+        fields.text(system), fields.model(ReplyFormat, reply_format), fields.tree(settings)
+    )
+    own = preset is not None
+    return Folder(
+        number,
+        fields.text(name),
+        bool(folded),
+        fields.text(preset) if own else "",
+        begin if own else None,
+    )
