@@ -110,6 +110,8 @@ def find_stacks(
         scales = tensors.get(stack + SCALES)
         if scales is None:
             raise MissingTensorError(f"{stack}{SCALES} is in none of the weights files.")
+        if stack in tensors:
+            raise BrokenWeightsError(f"{stack} is stored twice, once as MXFP4.")
         if {blocks.dtype, scales.dtype} != {"U8"}:
             raise BrokenWeightsError(
                 f"{stack} is stored as {blocks.dtype} and {scales.dtype}; MXFP4 has U8 there."
