@@ -217,6 +217,9 @@ class KVBuffer:
         """True if the windows before token `end` of the active sequence are complete."""
         return all(first <= max(0, end - self.tail) for first in self._first.values())
 
+    def drop_window(self) -> None:
+        self._first = dict.fromkeys(self.windowed, self._limit)
+
     def put_window(self, end: int, parts: Sequence[KVRows]) -> None:
         """From parts that begin with the last token's."""
         self.reserve(end)

@@ -188,9 +188,12 @@ class LivePath:
         wanted = target.path() if target is not None else []
         shared = num_common(self.nodes, wanted)
         self._copy_out(shared)
+        if shared < len(wanted):
+            # Runs that come in have no windows yet, and one of them may fail.
+            self.kv_buffer.drop_window()
         tier = max((self._copy_in(node) for node in wanted[shared:]), default=FROM_KV_BUFFER)
         end = target.end.token.value if target is not None else 0
-        if shared < len(wanted) or not self.kv_buffer.holds_window(end):
+        if not self.kv_buffer.holds_window(end):
             self.kv_buffer.put_window(end, tails)
         return tier
 
