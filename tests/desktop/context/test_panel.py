@@ -453,9 +453,9 @@ def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
 def test_long_words_of_other_languages_make_the_page_no_wider(panel: ContextPanel) -> None:
     legend = panel.findChild(Legend)
     assert legend is not None
-    legend.show_words({"disk": "Festplatte", "free": "Frei"})
+    legend.show_words({"disk": "Festplatte", "room": "Frei"})
     QApplication.processEvents()
     narrow = legend.minimumSizeHint().width()
-    legend.show_words({"disk": "Festplatte " * 9, "free": "Frei"})
+    legend.show_words({"disk": "Festplatte " * 9, "room": "Frei"})
     QApplication.processEvents()
     assert legend.minimumSizeHint().width() < 2 * narrow
