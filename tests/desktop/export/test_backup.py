@@ -234,6 +234,22 @@ async def test_what_is_damaged_or_hostile_is_refused_by_name(
     assert files(folders.data) == kept
 
 
+async def test_a_question_is_withdrawn_when_another_backup_is_checked(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    path = await backed_up(app, engine, tmp_path)
+    words = find(app, QLabel, "restoreWords")
+    app.parts.backup.restore(path)
+    await until(words.isVisible)
+    cut(path)
+    app.parts.backup.restore(path)
+    toast = find(app, QLabel, "toastText")
+    await until(lambda: "The backup can't be restored" in toast.text())
+    # Its button would do nothing.
+    assert not words.isVisible()
+
+
 class Killed(BaseException): ...
 
 
