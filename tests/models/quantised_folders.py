@@ -31,6 +31,9 @@ PLAIN = (
     "shared_expert_gate",
 )
 
+# The number of a whole matrix in NVFP4.
+WHOLE = {"nvfp4": "weight_global_scale", "modelopt": "weight_scale_2"}
+
 
 @dataclass(frozen=True)
 class Published:
@@ -45,6 +48,8 @@ class Published:
         if self.title == "fp8":
             parts = packers.fp8(outputs, inputs, dtype=torch.bfloat16, seed=seed)
             return parts, packers.fp8_weights(parts)
+        if self.title in WHOLE:
+            return packers.nvfp4(outputs, inputs, whole=WHOLE[self.title], seed=seed)
         symmetric = self.title == "gptq"
         dtype = torch.bfloat16 if self.title == "compressed" else torch.float16
         layer = packers.known(outputs, inputs, GROUP, symmetric=symmetric, dtype=dtype, seed=seed)
@@ -111,6 +116,19 @@ FORMATS = {
             },
         ),
         Published("compressed", _packed_config(symmetric=False)),
+        Published(
+            "nvfp4",
+            _packed_config(type="float", strategy="tensor_group", group_size=16)
+            | {"format": "nvfp4-pack-quantized"},
+        ),
+        Published(
+            "modelopt",
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "NVFP4",
+                "ignore": ["lm_head", "model.visual*", "*in_proj_a", "*in_proj_b", "*mlp.gate"],
+            },
+        ),
     )
 }
 

@@ -29,14 +29,14 @@ from core.weights import stream
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import estimate_bytes, load_model
-from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
+from tests.models.quantised_folders import FORMATS, WEIGHTS, WHOLE, edit_config, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import Picture, Pieces, our_logits, rms_ratio, text
 from tests.oracle.tiny_experts import TinyExperts
 
 CPU = torch.device("cpu")
 # Layers larger than a block of FP8, and no multiple of it.
-TEXT = Tiny(layers="LF", hidden=160, mlp=264, text_only=True, vision=False, tied=False)
+TEXT = Tiny(layers="LF", hidden=160, mlp=272, text_only=True, vision=False, tied=False)
 WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
 EXPERTS = {
     "qwen3_moe": TinyExperts(
@@ -145,7 +145,7 @@ def test_in_int4_integers_of_four_bits_stay_what_they_are(title: str, tmp_path: 
         )
         for path in (packed, plain)
     )
-    if title == "fp8":
+    if title in ("fp8", *WHOLE):  # floats are quantised anew
         assert as_stored == anew
     else:
         assert as_stored < 0.8 * anew
@@ -264,8 +264,12 @@ SMALL = {
     "gptq": ["qzeros", "scales"],
     "awq": ["qzeros", "scales"],
     "compressed": ["weight_scale", "weight_shape", "weight_zero_point"],
+    **{title: ["weight_scale", whole] for title, whole in WHOLE.items()},
 }
-LARGE = {"fp8": "weight", "gptq": "qweight", "awq": "qweight", "compressed": "weight_packed"}
+LARGE = {
+    "fp8": "weight", "gptq": "qweight", "awq": "qweight", "compressed": "weight_packed",
+    "nvfp4": "weight_packed", "modelopt": "weight",
+}  # fmt: skip
 PARTS = [(title, part) for title in TITLES for part in [LARGE[title], *SMALL[title]]]
 
 
@@ -314,7 +318,7 @@ def wrong() -> Iterator[Wrong]:
     for title in TITLES:
         config = FORMATS[title].config
         yield title, None, {key: None}, BrokenConfigError, (key, "packed")
-        listed = "ignore" if title == "compressed" else "modules_to_not_convert"
+        listed = "ignore" if "ignore" in config else "modules_to_not_convert"
         left_out = config | {listed: [LAYER], "dynamic": {"-:.*down_proj": {}}}  # gptq: patterns
         yield title, None, {key: left_out}, BrokenConfigError, (LAYER,)
         if title in {"gptq", "awq"}:

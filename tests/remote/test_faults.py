@@ -186,7 +186,7 @@ def test_A5_blanks_without_end_end_at_the_limit() -> None:
 
 
 def test_A5_ids_without_end_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST_IDS", 1_000)
+    monkeypatch.setattr(reading, "MOST_IDS", 1_000)
     reader = reading.ReplyReader(reply_of("http://host/v1"))
     ids = json.dumps({"choices": [{"delta": {"content": ""}, "token_ids": [7] * 600}]})
     said = json.dumps({"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]})

@@ -86,7 +86,8 @@ def test_stop_ends_a_reply_and_the_server_goes_on(kind: Kind, server: ServerProc
 
 def test_structured_output_fits_its_schema(kind: Kind, server: ServerProcess) -> None:
     form = ReplyFormat(kind="json_schema", text=json.dumps(SCHEMA))
-    heard = talk(question(kind, server, "What is it?", sampling=GREEDY, format=form), PATIENT)
+    longer = GREEDY.model_copy(update={"max_tokens": 200})
+    heard = talk(question(kind, server, "What is it?", sampling=longer, format=form), PATIENT)
     assert heard.finished.reason == "stop"
     found = json.loads(heard.text)
     assert found["colour"] in ("red", "blue") and isinstance(found["round"], bool)

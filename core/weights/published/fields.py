@@ -8,6 +8,7 @@ from typing import Any
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
 from core.weights.published.formats import (
     AwqFormat,
+    Float4Format,
     Float8Format,
     Format,
     GptqFormat,
@@ -138,14 +139,32 @@ def _read_awq(fields: Fields) -> AwqFormat:
     return AwqFormat(_group_size(fields, "group_size", "q_group_size"))
 
 
-def _read_compressed(fields: Fields) -> PackQuantizedFormat:
+def _read_modelopt(fields: Fields) -> Float4Format:
+    fields.expect(("nvfp4",), "quant_algo")
+    for _, group in fields.section("config_groups").sections():
+        group.section("weights").expect((16,), "group_size", default=16)
+    return Float4Format(16, "weight", "weight_scale_2")
+
+
+_PACKED = "pack-quantized"
+_FLOAT4 = {
+    "nvfp4-pack-quantized": (
+        "tensor_group",
+        Float4Format(16, "weight_packed", "weight_global_scale"),
+    ),
+    "mxfp4-pack-quantized": ("group", Float4Format(32, "weight_packed")),
+}
+
+
+def _read_compressed(fields: Fields) -> PackQuantizedFormat | Float4Format:
     """Layers may be listed in several groups if all are stored alike."""
-    fields.expect(("pack-quantized",), "format")
+    fields.expect((_PACKED, *_FLOAT4), "format")
+    kind = fields.word("format")
     # A sparse file is another format, and a rotation would have to be undone in every forward.
     fields.section("sparsity_config").expect(("dense",), "format", default="dense")
     if fields.section("transform_config").get("config_groups"):
         raise fields.unknown("transform_config", "rotations")
-    found = {_read_group(group) for _, group in fields.section("config_groups").sections()}
+    found = {_read_group(group, kind) for _, group in fields.section("config_groups").sections()}
     if not found:
         raise BrokenConfigError(f'"{fields.path}.config_groups" in config.json is empty.')
     if len(found) > 1:
@@ -153,12 +172,19 @@ def _read_compressed(fields: Fields) -> PackQuantizedFormat:
     return found.pop()
 
 
-def _read_group(group: Fields) -> PackQuantizedFormat:
-    group.expect(("pack-quantized",), "format", default="pack-quantized")
+def _read_group(group: Fields, kind: str) -> PackQuantizedFormat | Float4Format:
+    group.expect((kind,), "format", default=kind)
     weights = group.section("weights")
     weights.expect((4,), "num_bits")
-    weights.expect(("int",), "type", default="int")
     weights.expect((False,), "dynamic", default=False)
+    if kind in _FLOAT4:
+        strategy, found = _FLOAT4[kind]
+        weights.expect(("float",), "type")
+        weights.expect((strategy,), "strategy")
+        weights.expect((found.group_size,), "group_size", default=found.group_size)
+        weights.expect((True,), "symmetric", default=True)
+        return found
+    weights.expect(("int",), "type", default="int")
     order = weights.get("actorder")
     order = order.lower() if isinstance(order, str) else order
     if order not in _IN_ORDER and order not in _REORDERED:
@@ -186,4 +212,5 @@ READERS: Mapping[str, Callable[[Fields], Format]] = {
     "gptq": _read_gptq,
     "awq": _read_awq,
     "compressed-tensors": _read_compressed,
+    "modelopt": _read_modelopt,
 }

@@ -19,12 +19,12 @@ from core.api.errors import (
 )
 from core.weights.container import TensorHeader
 from core.weights.published.formats import MARKS, Format
-from core.weights.published.quantised import Float8Blocks, Part, Quantised
+from core.weights.published.quantised import Float4Groups, Float8Blocks, Part, Quantised
 from core.weights.published.scheme import Scheme
 from core.weights.spec import TensorSpec
 
 _WEIGHT = "weight"
-_FLOAT8 = "F8_E4M3"
+_FLOAT8, _FLOATS4 = "F8_E4M3", "U8"  # of a plainly named weight that is packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PackedLayer:
     def working_bytes(self) -> int:
         return self.shape[0] * self.shape[1] * self.format.working_bytes
 
-    def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks:
+    def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks | Float4Groups:
         given = {part: parts[name] for part, name in self.parts.items()}
         return self.format.assemble(self.name, self.shape, given)
 
@@ -61,12 +61,13 @@ def packed_layer(
     if last != _WEIGHT or len(spec.shape) != 2:
         return None
     marks = [mark for mark in sorted(MARKS) if f"{layer}.{mark}" in stored]
-    plain = name in stored and stored[name].dtype != _FLOAT8
+    plain = name in stored and stored[name].dtype not in (_FLOAT8, _FLOATS4)
     if not marks and (plain or name not in stored):
         return None
     if scheme is None:
+        mark = marks[0] if marks else stored[name].dtype
         raise BrokenConfigError(
-            f"{layer} is stored in a packed format ({marks[0] if marks else _FLOAT8}), but "
+            f"{layer} is stored in a packed format ({mark}), but "
             'config.json has no "quantization_config" that says which.'
         )
     if scheme.leaves_out(layer):

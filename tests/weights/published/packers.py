@@ -106,6 +106,32 @@ def compressed(
     return parts
 
 
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def fp4(outputs: int, inputs: int, group_size: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Bytes of random 4-bit floats, codes of scales, and the floats [out, in]."""
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(0, 16, (outputs, inputs), generator=generator)
+    scales = torch.randint(52, 64, (outputs, inputs // group_size), generator=generator)
+    octets = codes[:, ::2] + 16 * codes[:, 1::2]
+    return octets.to(torch.uint8), scales.to(torch.uint8), E2M1[codes]
+
+
+def nvfp4(outputs: int, inputs: int, *, whole: str, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+    """A layer's parts, and its weights [out, in] in float32."""
+    octets, codes, numbers = fp4(outputs, inputs, 16, seed)
+    divides, scales = whole == "weight_global_scale", codes.view(torch.float8_e4m3fn)
+    number = torch.tensor(inputs**0.5 * 8 if divides else inputs**-0.5 / 8)
+    factors = scales.float() / number if divides else scales.float() * number
+    parts = {
+        "weight_packed" if divides else "weight": octets,
+        "weight_scale": scales,
+        whole: number.reshape(1) if divides else number,
+    }
+    return parts, numbers * factors.repeat_interleave(16, dim=1)
+
+
 def fp8(outputs: int, inputs: int, *, dtype: torch.dtype, seed: int = 0) -> dict[str, Tensor]:
     """Random float8 numbers, and a scale for every 128 x 128."""
     generator = torch.Generator().manual_seed(seed)

@@ -9,6 +9,7 @@ import pytest
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
 from core.weights.published.formats import (
     AwqFormat,
+    Float4Format,
     Float8Format,
     GptqFormat,
     PackQuantizedFormat,
@@ -37,6 +38,22 @@ def packed(**weights: Any) -> dict[str, Any]:
         "sparsity_config": {},
         "transform_config": {},
     }
+
+
+def float4(kind: str, **weights: Any) -> dict[str, Any]:
+    nvfp4 = {"type": "float", "strategy": "tensor_group", "group_size": 16}
+    mxfp4 = {"type": "float", "strategy": "group", "group_size": 32}
+    given = nvfp4 if kind == "nvfp4" else mxfp4
+    return packed(**given | weights) | {"format": f"{kind}-pack-quantized"}
+
+
+MODELOPT = {
+    "quant_method": "modelopt",
+    "quant_algo": "NVFP4",
+    "ignore": ["lm_head", "model.layers.0.self_attn*"],
+    "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float", "group_size": 16}}},
+    "producer": {"name": "modelopt", "version": "0.37.0"},
+}
 
 
 def scheme(values: Any) -> Scheme:
@@ -73,6 +90,9 @@ def plain(group_size: int, *, symmetric: bool = True, reordered: bool = False) -
             packed(strategy="channel", group_size=None),
             PackQuantizedFormat(-1, symmetric=True, reordered=False),
         ),
+        (float4("nvfp4"), Float4Format(16, "weight_packed", "weight_global_scale")),
+        (float4("mxfp4"), Float4Format(32, "weight_packed")),
+        (MODELOPT, Float4Format(16, "weight", "weight_scale_2")),
     ],
 )
 def test_known_formats(values: Any, expected: object) -> None:
@@ -123,7 +143,11 @@ def test_two_that_differ_are_refused() -> None:
         (AWQ | {"version": "exllama"}, "exllama"),
         (AWQ | {"zero_point": False}, "zero_point"),
         (AWQ | {"backend": "llm-awq"}, "llm-awq"),
-        (packed() | {"format": "nvfp4-pack-quantized"}, "nvfp4"),
+        (packed() | {"format": "nvfp4-pack-quantized"}, "type = int"),
+        (float4("nvfp4", group_size=32), "group_size = 32"),
+        (float4("mxfp4", num_bits=8), "num_bits = 8"),
+        (MODELOPT | {"quant_algo": "NVFP4_AWQ"}, "nvfp4_awq"),
+        (MODELOPT | {"quant_algo": "FP8"}, "quant_algo = fp8"),
         (packed() | {"format": "float-quantized"}, "float-quantized"),
         (packed() | {"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse"),
         (packed() | {"transform_config": {"config_groups": {"u": {}}}}, "transform_config"),
