@@ -48,7 +48,7 @@ class Mxfp4Stack:
         return self.shape[2]
 
     def rows(self, read: Read) -> StoredRows:
-        """As GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
+        """Convert to GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
         groups = self.inputs // GGUFType.MXFP4.block_values
 
         def fill(start: int, target: Tensor) -> None:

@@ -154,7 +154,7 @@ async def test_the_chart_tells_each_reply_and_day(open_app: OpenApp, engine: Fak
 
 
 def height(image: QImage, x: int) -> int:
-    """Of the bar at this place."""
+    """Pixels of the bar at this place."""
     empty = image.pixel(image.width() - 1, 0)
     return sum(image.pixel(x, y) != empty for y in range(image.height()))
 

@@ -37,7 +37,7 @@ PRESETS = PresetSettings(default="Poet", presets=(Preset(name="Poet", system="In
 
 
 async def backed_up(app: App, engine: FakeEngine, folder: Path) -> Path:
-    """Of a chat with a picture and two replies, in a folder, and a preset."""
+    """A backup of a chat with a picture and two replies, in a folder, and of a preset."""
     chat = await talked(app, engine, folder)
     app.parts.settings.set_presets(PRESETS)
     made = await app.parts.database.run(folder_table.create, "Work")
@@ -192,7 +192,7 @@ def broken_chat(path: Path) -> None:
 
 
 def other_picture(path: Path) -> None:
-    """One that is neither in the backup nor here."""
+    """A chat that is neither in the backup nor here."""
 
     def change(entries: dict[str, bytes]) -> None:
         text = re.sub(rb'"digest":"\w+"', b'"digest":"%s"' % (b"0" * 64), entries[FIRST])
