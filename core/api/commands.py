@@ -30,7 +30,7 @@ from core.api.params import (
 )
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -104,7 +104,8 @@ class Generate(OfPrompt[Finished]):
 
     A `side` request (a title, a summary) evicts nothing. An `idle` one is done in idle time; an
     interrupted one begins again, so only its last event counts. A reply with a `format` ends only
-    when complete, unless a limit or a stop string cuts it off.
+    when complete, unless a limit or a stop string cuts it off. With `logprobs` each token of the
+    answer comes with its log probability and those of so many of the likeliest tokens.
     """
 
     type: Literal["generate"] = "generate"
@@ -113,6 +114,7 @@ class Generate(OfPrompt[Finished]):
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None
+    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     probe: Probe | None = None
 
 

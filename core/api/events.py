@@ -96,13 +96,31 @@ class Prefilling(_Answer):
     begun: ReplyIds | None = None
 
 
+class TokenLogprob(Frozen):
+    """`bytes` are the token's text; a token that is no text has its spelling."""
+
+    bytes: bytes
+    logprob: float
+
+
+class AnswerToken(TokenLogprob):
+    """A sampled token of the answer, from character `start` to `end` of the new text of all events;
+    `top` are the likeliest tokens in its place."""
+
+    start: int
+    end: int
+    top: tuple[TokenLogprob, ...] = ()
+
+
 class Generated(_Answer):
-    """New text by channel and its ids."""
+    """New text by channel and its ids. `logprobs`, if asked for, has the tokens of the answer of
+    which the first character is new."""
 
     type: Literal["generated"] = "generated"
     answer: str = ""
     reasoning: str = ""
     ids: tuple[int, ...] = ()
+    logprobs: tuple[AnswerToken, ...] = ()
     ttft_s: float | None = None
     decode_tokens_per_s: float | None = None
 

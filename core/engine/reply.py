@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
-from core.api.events import FinishReason
+from core.api.events import AnswerToken, FinishReason, TokenLogprob
 from core.api.limits import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
@@ -21,11 +21,13 @@ from core.api.limits import (
     LOOP_TOKENS,
     THOUGHT_TOKENS,
 )
-from core.engine.sampling import Constraint, Sampler, resolve
+from core.engine.sampling import Constraint, Sampler, log_probabilities, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
+from core.text.reply_parts import ReplyReader
 
-# Sends new text of the answer and of the reasoning, with the ids that it came from.
-Send = Callable[[str, str, tuple[int, ...]], None]
+# Sends new text of the answer and of the reasoning, with the ids that it came from, and the log
+# probabilities of the answer's.
+Send = Callable[[str, str, tuple[int, ...], tuple[AnswerToken, ...]], None]
 # Text is sent in bursts, at most thirty a second.
 FLUSH_S = 1 / 30
 _PERIODS = np.arange(1, LOOP_PERIOD + 1)
@@ -58,6 +60,9 @@ class Reply:
         calls = bool(command.conversation.tools)
         self._reader = text.reply_reader(rendered, self._sampling.stop, exact, calls)
         self.constraint = Constraint(form, text, rendered, command.thinking)
+        self._logprobs = None
+        if command.logprobs is not None:
+            self._logprobs = _Logprobs(command.logprobs, self._reader, text, len(rendered.begun))
         self._loops = LoopDetector()
         # Sampled tokens of a thought, and bytes of the whole reply.
         self._num_thought = 0
@@ -71,7 +76,7 @@ class Reply:
     def end(self) -> None:
         assert self._stream is not None
         last = self._reader.close()
-        self._stream.push(last.answer, last.reasoning)
+        self._stream.push(last.answer, last.reasoning, logprobs=self._new_logprobs())
         self._stream.flush()
 
     def most(self, room: int) -> int:
@@ -109,10 +114,12 @@ class Reply:
         token_id = self._sampler.sample(self.constraint.limit(logits), index)
         self._sampler.accept(token_id)
         self.constraint.accept(token_id)
+        if self._logprobs is not None:
+            self._logprobs.note(logits, token_id, len(self.ids))
         self.ids.append(token_id)
         in_thought = self._reader.in_thought
         delta = self._reader.push(token_id)
-        self._stream.push(delta.answer, delta.reasoning, token_id)
+        self._stream.push(delta.answer, delta.reasoning, token_id, self._new_logprobs())
         self._num_thought += in_thought
         self._num_bytes += _num_bytes(delta.answer) + _num_bytes(delta.reasoning)
         if self._reader.finished:
@@ -122,6 +129,9 @@ class Reply:
         if len(self.ids) == self._sampling.max_tokens:
             return "length"
         return self._beyond_limits(token_id, in_thought)
+
+    def _new_logprobs(self) -> list[AnswerToken]:
+        return self._logprobs.take_shown() if self._logprobs is not None else []
 
     def _beyond_limits(self, token_id: int, in_thought: bool) -> FinishReason | None:
         if self._num_bytes >= LONGEST_REPLY_BYTES:
@@ -137,6 +147,45 @@ class Reply:
         return "format_length" if len(self.ids) - self._num_thought == FORMAT_TOKENS else None
 
 
+class _Logprobs:
+    """Log probabilities of sampled tokens, until text of theirs is shown in the answer."""
+
+    def __init__(self, num_top: int, reader: ReplyReader, text: ChatText, num_begun: int) -> None:
+        self._num_top, self._reader, self._text = num_top, reader, text
+        self._num_begun, self._num_said = num_begun, len(reader.answer)
+        self._waiting: dict[int, tuple[int, float, list[tuple[int, float]]]] = {}
+        reader.new_tokens()
+
+    def note(self, logits: Tensor, token_id: int, index: int) -> None:
+        """Call before the reader gets the token, which is at `index` of the sampled ones."""
+        if self._reader.may_answer:
+            found = log_probabilities(logits, token_id, self._num_top)
+            self._waiting[self._num_begun + index] = token_id, *found
+
+    def take_shown(self) -> list[AnswerToken]:
+        shown = []
+        for place, start, end in self._reader.new_tokens():
+            # Ids before it that are not shown never will be.
+            while (first := next(iter(self._waiting), place)) < place:
+                del self._waiting[first]
+            if (noted := self._waiting.pop(place, None)) is None:
+                continue
+            token_id, logprob, top = noted
+            shown.append(
+                AnswerToken(
+                    bytes=self._text.token_bytes(token_id),
+                    logprob=logprob,
+                    start=start - self._num_said,
+                    end=end - self._num_said,
+                    top=tuple(
+                        TokenLogprob(bytes=self._text.token_bytes(each), logprob=value)
+                        for each, value in top
+                    ),
+                )
+            )
+        return shown
+
+
 class ReplyStream:
     """Sends text and ids in bursts, the first token at once."""
 
@@ -144,10 +193,18 @@ class ReplyStream:
         self._count, self._send = count, send
         self._answer = self._reasoning = ""
         self._ids: list[int] = []
+        self._logprobs: list[AnswerToken] = []
         self._flushed = 0.0
 
-    def push(self, answer: str, reasoning: str, token_id: int | None = None) -> None:
+    def push(
+        self,
+        answer: str,
+        reasoning: str,
+        token_id: int | None = None,
+        logprobs: Sequence[AnswerToken] = (),
+    ) -> None:
         self._answer += answer
+        self._logprobs += logprobs
         self._reasoning += reasoning
         if token_id is not None:
             self._count()
@@ -157,9 +214,9 @@ class ReplyStream:
 
     def flush(self) -> None:
         if self._answer or self._reasoning or self._ids:
-            self._send(self._answer, self._reasoning, tuple(self._ids))
+            self._send(self._answer, self._reasoning, tuple(self._ids), tuple(self._logprobs))
         self._answer = self._reasoning = ""
-        self._ids = []
+        self._ids, self._logprobs = [], []
         self._flushed = time.monotonic()
 
 

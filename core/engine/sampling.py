@@ -202,6 +202,20 @@ class Sampler:
         return int(token_ids[_at(scores, uniform(self._seed, token_index))])
 
 
+# A probability of 0, which JSON has no logarithm of.
+_LEAST_LOGPROB = -9999.0
+
+
+def log_probabilities(
+    logits: Tensor, token_id: int, num_top: int
+) -> tuple[float, list[tuple[int, float]]]:
+    """The natural log-softmax of `logits` [vocab], at one id and at the `num_top` likeliest ids."""
+    found = logits.detach().to("cpu", torch.float32).log_softmax(-1, dtype=torch.float64)
+    found = found.nan_to_num(nan=_LEAST_LOGPROB, neginf=_LEAST_LOGPROB)
+    top = found.topk(min(num_top, len(found)))
+    return float(found[token_id]), list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+
+
 def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
     """See Keskar et al. 2019, CTRL, section 4.1."""
     if penalty == 1:

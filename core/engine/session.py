@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
-from core.api.events import Event, Finished, FinishReason, Generated, Prefilling
+from core.api.events import AnswerToken, Event, Finished, FinishReason, Generated, Prefilling
 from core.api.params import DraftSettings, Probe
 from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
@@ -224,13 +224,20 @@ class Session:
             hidden = decode.hidden
         return "context"
 
-    def _send_text(self, answer: str, reasoning: str, ids: tuple[int, ...]) -> None:
+    def _send_text(
+        self,
+        answer: str,
+        reasoning: str,
+        ids: tuple[int, ...],
+        logprobs: tuple[AnswerToken, ...],
+    ) -> None:
         self._emit(
             Generated(
                 request=self._command.request,
                 answer=answer,
                 reasoning=reasoning,
                 ids=ids,
+                logprobs=logprobs,
                 ttft_s=self._report.ttft_s,
                 decode_tokens_per_s=self._report.decode_tokens_per_s,
             )

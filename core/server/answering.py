@@ -20,7 +20,15 @@ from core.api.chat import (
 from core.api.commands import Answered as Command
 from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
-from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
+from core.api.events import (
+    AnswerToken,
+    Counted,
+    Failed,
+    Finished,
+    Generated,
+    Prefilling,
+    Prepared,
+)
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
 from core.api.reply_format import ReplyFormat
@@ -179,6 +187,7 @@ class Answering:
                 side=side,
                 sampling=ask.sampling,
                 format=ask.format or self._call_format(ask),
+                logprobs=ask.logprobs,
                 thinking=self._thinking(ask),
                 cache=self.cache,
             )
@@ -192,7 +201,7 @@ class Answering:
                     case Generated():
                         if event.reasoning:
                             yield Delta(reasoning=event.reasoning)
-                        for delta in said.push(event.answer):
+                        for delta in said.push(event.answer, event.logprobs):
                             yield delta
                     case Finished():
                         for delta in said.close():
@@ -206,6 +215,7 @@ class Answering:
                             bool(said.calls),
                             placed.volatile,
                             event.stop_string,
+                            said.logprobs if ask.logprobs is not None else None,
                         )
                     case Failed():
                         raise EngineError(event.error)
@@ -254,18 +264,23 @@ class Answering:
 
 
 class Said:
-    """A reply's text so far, and its calls."""
+    """A reply's text so far, its calls, and the tokens of the text."""
 
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader
         self._texts: list[str] = []
         self.calls: list[ToolCall] = []
+        self.logprobs: list[AnswerToken] = []
+        # Tokens of text that isn't said yet.
+        self._tokens: list[AnswerToken] = []
 
-    def push(self, answer: str) -> Iterator[Delta]:
+    def push(self, answer: str, tokens: Sequence[AnswerToken]) -> Iterator[Delta]:
         if self._reader is None:
+            self.logprobs += tokens
             if answer:
-                yield Delta(answer)
+                yield Delta(answer, logprobs=tokens)
             return
+        self._tokens += tokens
         yield from self._deltas(self._reader.push(answer))
 
     def close(self) -> Iterator[Delta]:
@@ -283,12 +298,22 @@ class Said:
         for piece in pieces:
             if isinstance(piece, str):
                 self._texts.append(piece)
-                yield Delta(piece)
+                yield Delta(piece, logprobs=self._tokens_of(piece))
             elif isinstance(piece, CallPart):
                 yield Delta(call=piece.call, whole=False)
             else:
                 self.calls.append(piece)
                 yield Delta(call=piece)
+
+    def _tokens_of(self, piece: str) -> list[AnswerToken]:
+        """The tokens that have a part in the text said last."""
+        if not self._tokens or self._reader is None:
+            return []
+        end = self._reader.said_to
+        said = [each for each in self._tokens if each.start < end and each.end > end - len(piece)]
+        self._tokens = [each for each in self._tokens if each.start >= end]
+        self.logprobs += said
+        return said
 
 
 def _num_characters(conversation: Conversation) -> int:

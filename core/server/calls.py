@@ -62,6 +62,8 @@ class CallReader:
         self._held = ""
         self._blank = ""
         self._after_call = self._inside = False
+        # The end of the last text that was said, and of what was looked at, in all of the text.
+        self.said_to = self._num_taken = 0
         # No end is before this place of a call.
         self._searched = 0
         self._so_far = _SO_FAR.get(syntax)
@@ -93,10 +95,11 @@ class CallReader:
             self._inside, self._searched = True, 0
 
     def close(self) -> Iterator[Piece]:
-        rest, self._held = self._held, ""
+        rest = self._take(len(self._held))
         if self._bare and (calls := self._parse(rest, self._schemas)):
             yield from self._as_told(calls)
         elif (text := self._blank + rest) and (not self._after_call or text.strip()):
+            self.said_to = self._num_taken
             yield text.lstrip() if self._after_call else text
 
     def _complete(self) -> list[Piece] | None:
@@ -166,6 +169,7 @@ class CallReader:
         shown = text.rstrip()
         if shown:
             self._after_call = False
+            self.said_to = self._num_taken - len(text) + len(shown)
             yield self._blank + shown
             self._blank = text[len(shown) :]
         else:
@@ -173,6 +177,7 @@ class CallReader:
 
     def _take(self, length: int) -> str:
         taken, self._held = self._held[:length], self._held[length:]
+        self._num_taken += len(taken)
         return taken
 
     def _possible_start(self) -> int:

@@ -220,6 +220,9 @@ class ChatText:
         found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
         return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
 
+    def token_bytes(self, token_id: int) -> bytes:
+        return self._kit.tokens.named(token_id)
+
     def forget(self) -> None:
         self._kit.tokenizer.forget()
 

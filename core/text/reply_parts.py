@@ -210,6 +210,18 @@ class ReplyReader:
         """True if the last id began a character that is not shown yet."""
         return self._current.holds_back
 
+    @property
+    def may_answer(self) -> bool:
+        """False while ids are a thought's. Ids of a header may turn out to be the answer's."""
+        if self._messages is not None:
+            return self._messages.kind != "thought"
+        return not self.in_thought
+
+    def new_tokens(self) -> list[tuple[int, int, int]]:
+        """Ids of the answer that began to be shown since the last call: their place in the reply,
+        and the start and end of their text in the answer."""
+        return self._answer.new_tokens()
+
     def reply_ids(self) -> list[int]:
         """All but the id that ended the turn, or those before a stop string."""
         return self._ids[: self._num_kept]
@@ -242,14 +254,14 @@ class ReplyReader:
         last = ""
         if self._messages is not None and (rest := self._messages.close()):
             self.in_thought = False
-            last = "".join(self._answer.push(each, len(self._ids)) for each in rest)
+            last = self._push(self._answer, rest)
         return self._delta(last + self._current.close(len(self._ids)))
 
     def _in_messages(self, messages: MessageReader, token_id: int) -> Delta:
         index, before = len(self._ids) - 1, messages.kind
         found = messages.push(token_id)
         if messages.kind == before:
-            return self._delta("".join(self._current.push(each, index) for each in found))
+            return self._delta(self._push(self._current, found))
         if before is not None:  # a message has ended
             in_call = self._in_call
             delta = self._end_call(index) if in_call else self._delta(self._current.close(index))
@@ -261,7 +273,12 @@ class ReplyReader:
         self._in_call = self._shows_calls and messages.kind == "call"
         if self._in_call:
             shown += channel.say(f"{MARKS['harmony'][0]}{messages.function}{MESSAGE}", index)
-        return self._delta(shown + "".join(channel.push(each, index) for each in found))
+        return self._delta(shown + self._push(channel, found))
+
+    def _push(self, channel: _Channel, last: Sequence[int]) -> str:
+        """Push the `last` ids of the reply."""
+        first = len(self._ids) - len(last)
+        return "".join(channel.push(each, first + at) for at, each in enumerate(last))
 
     def _end_call(self, index: int) -> Delta:
         if not self._in_call:
@@ -299,12 +316,14 @@ class _Channel:
         self.stops = StopStrings()
         self.drops_space = trims_start
         self.shown: list[str] = []
-        self._decoder = tokens.detokenizer()
+        self._tokens, self._decoder = tokens, tokens.detokenizer()
         self._trims_end = trims_end
         self._drops, self._begun = drops, ""
         self._space: list[str] = []
         self._num_decoded = 0
-        self._ends: list[tuple[int, int]] = []
+        # Of each push: the id's place, where its text begins, and its end.
+        self._ends: list[tuple[int, int, int]] = []
+        self._num_told = 0
 
     @property
     def stopped(self) -> bool:
@@ -317,8 +336,9 @@ class _Channel:
     def push(self, token_id: int, index: int) -> str:
         mark = self._marks.get(token_id)
         if mark is not None:
-            return self._take(self._decoder.close() + mark, index)
-        return self._take(self._decoder.push(token_id), index)
+            return self._take(self._decoder.close() + mark, index, is_shown=True)
+        is_shown = not self._tokens.hides(token_id)
+        return self._take(self._decoder.push(token_id), index, is_shown)
 
     def say(self, text: str, index: int) -> str:
         """Show what is no token's."""
@@ -331,16 +351,27 @@ class _Channel:
     def stopping_id(self) -> int:
         found = self.stops.found_at
         assert found is not None
-        return next(index for index, end in self._ends if end > found)
+        return next(index for index, _, end in self._ends if end > found)
 
-    def _take(self, text: str, index: int) -> str:
+    def new_tokens(self) -> list[tuple[int, int, int]]:
+        told = self._num_told
+        while self._num_told < len(self._ends):
+            if self._ends[self._num_told][1] >= self.stops.num_shown:
+                break
+            self._num_told += 1
+        return [each for each in self._ends[told : self._num_told] if each[1] < each[2]]
+
+    def _take(self, text: str, index: int, is_shown: bool = False) -> str:
+        """`is_shown`: the text is that of the id at `index`."""
         text = self._without_label(text)
         if self.drops_space:
             text = text.lstrip()
             self.drops_space = not text
+        start = self._num_decoded
         self._num_decoded += len(text)
         # A character that has only begun counts: the stop string begins in its first token.
-        self._ends.append((index, self._num_decoded + self._decoder.holds_back))
+        end = self._num_decoded + (is_shown and self._decoder.holds_back)
+        self._ends.append((index, start if is_shown else end, end))
         return self._show(self.stops.push(text))
 
     def _without_label(self, text: str) -> str:
@@ -377,7 +408,7 @@ class StopStrings:
         self._stops: list[str] = []
         self._longest = 0
         self._held = ""
-        self._num_shown = 0
+        self.num_shown = 0
         self.found_at: int | None = None
         self.found = ""
 
@@ -396,7 +427,7 @@ class StopStrings:
         ]
         if found:
             _, place, self.found = min(found)
-            self.found_at = self._num_shown + place
+            self.found_at = self.num_shown + place
             return self._show(place, drop_rest=True)
         return self._show(len(self._held) - self._possible_start())
 
@@ -414,5 +445,5 @@ class StopStrings:
 
     def _show(self, length: int, drop_rest: bool = False) -> str:
         shown, self._held = self._held[:length], "" if drop_rest else self._held[length:]
-        self._num_shown += len(shown)
+        self.num_shown += len(shown)
         return shown

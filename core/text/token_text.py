@@ -60,6 +60,10 @@ class TokenText:
         byte = _BYTE.match(token)
         return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
+    def named(self, token_id: int) -> bytes:
+        """A token's bytes; of one that is not shown, its spelling."""
+        return self.spelled(token_id) or (self._token(token_id) or "").encode("utf-8", "replace")
+
     def text(self, ids: Sequence[int]) -> str:
         """The text of ids that begin no character."""
         decoder = self.detokenizer()

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 
 from core.api.chat import Conversation, ToolCall
-from core.api.events import Counted
+from core.api.events import AnswerToken, Counted
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
     Call,
@@ -16,23 +16,27 @@ from core.server.protocols.protocol import (
     event,
     finish_reason,
     openai_problem,
+    token_text,
+    with_alternatives,
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, sampling_of, thinking_of
+from core.server.requests.parameters import (
+    Body,
+    format_of,
+    number_of,
+    sampling_of,
+    thinking_of,
+)
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
 _DONE = b"data: [DONE]\n\n"
 
 
-def _refuse_unsupported(body: Body) -> None:
-    """Raises Refusal for OpenAI's fields whose absence from an answer a client can't handle."""
-    if body.get("n") not in (None, 1):
-        raise Refusal("Only one reply is sampled for a request.", "n")
-    # In legacy completions 0 is a number of alternatives, beside the sampled token.
-    if (logprobs := body.get("logprobs")) is not None and logprobs is not False:
-        raise Refusal("Probabilities of tokens are not reported.", "logprobs")
+def _refuse_several(body: Body, name: str) -> None:
+    if body.get(name) not in (None, 1):
+        raise Refusal("Only one reply is sampled for a request.", name)
 
 
 def _wants_usage(body: Body) -> bool:
@@ -50,8 +54,10 @@ class _ChoiceWriter(Writer):
     def broken(self, refusal: Refusal) -> bytes:
         return event(openai_problem(refusal))
 
-    def _body(self, kind: str, reason: str | None = None, **said: object) -> Body:
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": reason}
+    def _body(
+        self, kind: str, reason: str | None = None, logprobs: Body | None = None, **said: object
+    ) -> Body:
+        choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": reason}
         return {
             "id": self._id,
             "object": kind,
@@ -60,8 +66,8 @@ class _ChoiceWriter(Writer):
             "choices": [choice] if said else [],
         }
 
-    def _whole(self, kind: str, ended: Ended, **said: object) -> Body:
-        body = self._body(kind, finish_reason(ended), **said)
+    def _whole(self, kind: str, ended: Ended, logprobs: Body | None, **said: object) -> Body:
+        body = self._body(kind, finish_reason(ended), logprobs, **said)
         return {**body, "usage": _usage(ended), "timings": ended.timings()}
 
 
@@ -79,7 +85,7 @@ def _usage(ended: Ended) -> Body:
 
 
 def _read_chat(body: Body, reader: Reader, client: str, model: str) -> Call:
-    _refuse_unsupported(body)
+    _refuse_several(body, "n")
     tools = tools_of(body)
     ask = Ask(
         reader.conversation(body.get("messages"), tools=tools.offered),
@@ -88,8 +94,18 @@ def _read_chat(body: Body, reader: Reader, client: str, model: str) -> Call:
         thinking_of(body),
         tools,
         format_of(body.get("response_format"), "response_format"),
+        _chat_logprobs(body),
     )
     return Call(ask, ChatWriter(model, _wants_usage(body)), bool(body.get("stream")))
+
+
+def _chat_logprobs(body: Body) -> int | None:
+    asked, top = body.get("logprobs"), number_of(body, "top_logprobs", 20)
+    if asked is not None and not isinstance(asked, bool):
+        raise Refusal("logprobs must be true or false.", "logprobs")
+    if top and not asked:
+        raise Refusal("top_logprobs needs logprobs to be true.", "top_logprobs")
+    return (top or 0) if asked else None
 
 
 class ChatWriter(_ChoiceWriter):
@@ -104,7 +120,8 @@ class ChatWriter(_ChoiceWriter):
         if delta.call is not None:
             return self._call(delta.call)
         fields = {"reasoning_content": delta.reasoning, "content": delta.answer}
-        return self._chunk({name: text for name, text in fields.items() if text})
+        said = {name: text for name, text in fields.items() if text}
+        return self._chunk(said, logprobs=_content(delta.logprobs or None))
 
     def _call(self, call: ToolCall) -> bytes:
         """The first delta of a call names it, the next ones have its arguments."""
@@ -137,10 +154,21 @@ class ChatWriter(_ChoiceWriter):
             message["tool_calls"] = list(map(_written, calls))
         if reasoning:
             message["reasoning_content"] = reasoning
-        return self._whole("chat.completion", ended, message=message)
+        logprobs = _content(ended.logprobs)
+        return self._whole("chat.completion", ended, logprobs, message=message)
 
-    def _chunk(self, delta: Body, reason: str | None = None, **more: object) -> bytes:
-        return event({**self._body(_CHUNK, reason, delta=delta), **more})
+    def _chunk(
+        self,
+        delta: Body,
+        reason: str | None = None,
+        logprobs: Body | None = None,
+        **more: object,
+    ) -> bytes:
+        return event({**self._body(_CHUNK, reason, logprobs, delta=delta), **more})
+
+
+def _content(tokens: Sequence[AnswerToken] | None) -> Body | None:
+    return None if tokens is None else {"content": with_alternatives(tokens), "refusal": None}
 
 
 _CHUNK = "chat.completion.chunk"
@@ -160,15 +188,16 @@ _DEFAULT_TOKENS = 16
 
 
 def _read(body: Body, _reader: Reader, client: str, model: str) -> Call:
-    _refuse_unsupported(body)
+    for field in ("n", "best_of"):
+        _refuse_several(body, field)
     for field in ("echo", "suffix"):
         if body.get(field):
             raise Refusal(f"{field} is not supported.", field)
-    if body.get("best_of") not in (None, 1):
-        raise Refusal("Only one reply is sampled for a request.", "best_of")
     sampling = sampling_of({"max_tokens": _DEFAULT_TOKENS, **body})
     conversation = Conversation(messages=(), raw=_prompt_of(body.get("prompt")))
-    ask = Ask(conversation, client, sampling, prompt_field="prompt")
+    # Clients that know the field from chats send false; 0 asks for the sampled tokens alone.
+    logprobs = None if body.get("logprobs") is False else number_of(body, "logprobs", 5)
+    ask = Ask(conversation, client, sampling, logprobs=logprobs, prompt_field="prompt")
     return Call(ask, CompletionWriter(model, _wants_usage(body), "cmpl"), bool(body.get("stream")))
 
 
@@ -182,8 +211,13 @@ def _prompt_of(prompt: object) -> str:
 
 
 class CompletionWriter(_ChoiceWriter):
+    # Characters of a thought, which comes before the answer.
+    _num_thought = 0
+
     def more(self, delta: Delta) -> bytes:
-        return event(self._body(_TEXT, text=_text(delta)))
+        self._num_thought += len(delta.reasoning)
+        logprobs = self._logprobs(delta.logprobs or None)
+        return event(self._body(_TEXT, None, logprobs, text=_text(delta)))
 
     def end(self, ended: Ended) -> bytes:
         last = self._body(_TEXT, finish_reason(ended), text="")
@@ -195,7 +229,23 @@ class CompletionWriter(_ChoiceWriter):
     def whole(
         self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
     ) -> Body:
-        return self._whole(_TEXT, ended, text=_text(Delta(text, reasoning)))
+        self._num_thought = len(reasoning)
+        logprobs = self._logprobs(ended.logprobs)
+        return self._whole(_TEXT, ended, logprobs, text=_text(Delta(text, reasoning)))
+
+    def _logprobs(self, tokens: Sequence[AnswerToken] | None) -> Body | None:
+        if tokens is None:
+            return None
+        return {
+            "tokens": list(map(token_text, tokens)),
+            "token_logprobs": [each.logprob for each in tokens],
+            # The sampled token is among its alternatives, also if it isn't one of the likeliest.
+            "top_logprobs": [
+                {token_text(other): other.logprob for other in (*reversed(each.top), each)}
+                for each in tokens
+            ],
+            "text_offset": [self._num_thought + each.start for each in tokens],
+        }
 
 
 _TEXT = "text_completion"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.api.chat import ToolCall
-from core.api.events import Counted
+from core.api.events import AnswerToken, Counted, TokenLogprob
 from core.api.model_info import ModelInfo
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
@@ -110,6 +110,19 @@ def to_json(value: Any) -> bytes:
 def event(data: Any, name: str = "") -> bytes:
     head = f"event: {name}\n".encode() if name else b""
     return b"".join((head, b"data: ", to_json(data), b"\n\n"))
+
+
+def with_alternatives(tokens: Sequence[AnswerToken]) -> list[Body]:
+    """Tokens with their log probabilities, as OpenAI's newer protocols write them."""
+    return [{**_token(each), "top_logprobs": list(map(_token, each.top))} for each in tokens]
+
+
+def _token(token: TokenLogprob) -> Body:
+    return {"token": token_text(token), "bytes": list(token.bytes), "logprob": token.logprob}
+
+
+def token_text(token: TokenLogprob) -> str:
+    return token.bytes.decode(errors="replace")
 
 
 def finish_reason(ended: Ended) -> str:

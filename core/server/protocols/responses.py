@@ -7,10 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.api.chat import ToolCall
-from core.server.protocols.protocol import Call, Protocol, Writer, event, openai_problem
+from core.server.protocols.protocol import (
+    Call,
+    Protocol,
+    Writer,
+    event,
+    openai_problem,
+    with_alternatives,
+)
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, sampling_of, thinking_of
+from core.server.requests.parameters import (
+    Body,
+    format_of,
+    number_of,
+    sampling_of,
+    thinking_of,
+)
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -33,10 +46,17 @@ def read(body: Body, reader: Reader, client: str, model: str) -> Call:
         thinking_of(body),
         tools,
         format_of(asked, "text.format"),
+        _logprobs_of(body),
         prompt_field="input",
         format_field="text.format",
     )
     return Call(ask, ResponseWriter(model), bool(body.get("stream")))
+
+
+def _logprobs_of(body: Body) -> int | None:
+    include, top = body.get("include"), number_of(body, "top_logprobs", 20)
+    asked = isinstance(include, list) and "message.output_text.logprobs" in include
+    return (top or 0) if asked else None
 
 
 def _messages(items: object) -> object:
@@ -93,6 +113,7 @@ class ResponseWriter(Writer):
         # Finished items, and the kind, id and text of the one that is open.
         self._items: list[Body] = []
         self._kind = self._item_id = self._text = ""
+        self._logprobs: list[Body] = []
         self._called: ToolCall | None = None
 
     def begin(self) -> bytes:
@@ -102,7 +123,8 @@ class ResponseWriter(Writer):
         )
 
     def more(self, delta: Delta) -> bytes:
-        said = self._add("reasoning", delta.reasoning) + self._add("message", delta.answer)
+        said = self._add("reasoning", delta.reasoning)
+        said += self._add("message", delta.answer, with_alternatives(delta.logprobs))
         return said if delta.call is None else said + self._call(delta.call, delta.whole)
 
     def _call(self, call: ToolCall, whole: bool) -> bytes:
@@ -136,7 +158,8 @@ class ResponseWriter(Writer):
         if reasoning:
             self._items.append(_item("reasoning", _new_id("reasoning"), "completed", reasoning))
         if text or not calls:
-            self._items.append(_item("message", _new_id("message"), "completed", text))
+            tokens = with_alternatives(ended.logprobs or ())
+            self._items.append(_item("message", _new_id("message"), "completed", text, tokens))
         self._items += [
             _call_item(call, _new_id("call"), "completed", call.arguments) for call in calls
         ]
@@ -147,15 +170,16 @@ class ResponseWriter(Writer):
         response = {**self._response("failed"), "error": error}
         return self._event("response.failed", response=response)
 
-    def _add(self, kind: str, text: str) -> bytes:
+    def _add(self, kind: str, text: str, logprobs: Sequence[Body] = ()) -> bytes:
         if not text:
             return b""
         begun = b"" if self._kind == kind else self._close() + self._open(kind)
         self._text += text
-        return begun + self._part_event(f"{_PARTS[kind]}.delta", delta=text)
+        self._logprobs += logprobs
+        return begun + self._part_event(f"{_PARTS[kind]}.delta", logprobs, delta=text)
 
     def _open(self, kind: str) -> bytes:
-        self._kind, self._item_id, self._text = kind, _new_id(kind), ""
+        self._kind, self._item_id, self._text, self._logprobs = kind, _new_id(kind), "", []
         item = {**_item(kind, self._item_id, "in_progress", ""), "content": []}
         added = self._event("response.output_item.added", output_index=len(self._items), item=item)
         return added + self._part_event("content_part.added", part=_part(kind, ""))
@@ -168,19 +192,20 @@ class ResponseWriter(Writer):
             assert self._called is not None
             arguments = self._called.arguments
             return self._done(_call_item(self._called, self._item_id, status, arguments))
-        part = _part(self._kind, self._text)
-        done = self._part_event(f"{_PARTS[self._kind]}.done", text=self._text)
+        tokens = self._logprobs
+        part = _part(self._kind, self._text, tokens)
+        done = self._part_event(f"{_PARTS[self._kind]}.done", tokens, text=self._text)
         done += self._part_event("content_part.done", part=part)
-        return done + self._done(_item(self._kind, self._item_id, "completed", self._text))
+        return done + self._done(_item(self._kind, self._item_id, "completed", self._text, tokens))
 
     def _done(self, item: Body) -> bytes:
         index, self._kind = len(self._items), ""
         self._items.append(item)
         return self._event("response.output_item.done", output_index=index, item=item)
 
-    def _part_event(self, kind: str, **fields: object) -> bytes:
+    def _part_event(self, kind: str, tokens: Sequence[Body] = (), **fields: object) -> bytes:
         place = {"item_id": self._item_id, "output_index": len(self._items), "content_index": 0}
-        logprobs: Body = {"logprobs": []} if kind.startswith("output_text") else {}
+        logprobs: Body = {"logprobs": tokens} if kind.startswith("output_text") else {}
         return self._event(f"response.{kind}", **place, **logprobs, **fields)
 
     def _event(self, kind: str, **fields: object) -> bytes:
@@ -220,13 +245,14 @@ def _new_id(kind: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
-def _part(kind: str, text: str) -> Body:
+def _part(kind: str, text: str, logprobs: Sequence[Body] = ()) -> Body:
     part: dict[str, Any] = {"type": _PARTS[kind], "text": text}
-    return {**part, "annotations": [], "logprobs": []} if kind == "message" else part
+    return {**part, "annotations": [], "logprobs": logprobs} if kind == "message" else part
 
 
-def _item(kind: str, item_id: str, status: str, text: str) -> Body:
-    item = {"type": kind, "id": item_id, "status": status, "content": [_part(kind, text)]}
+def _item(kind: str, item_id: str, status: str, text: str, logprobs: Sequence[Body] = ()) -> Body:
+    part = _part(kind, text, logprobs)
+    item = {"type": kind, "id": item_id, "status": status, "content": [part]}
     return {**item, "role": "assistant"} if kind == "message" else {**item, "summary": []}
 
 

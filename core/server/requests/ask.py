@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.api.chat import Conversation, ToolCall
-from core.api.events import FinishReason
+from core.api.events import AnswerToken, FinishReason
 from core.api.params import SamplingParams, Thinking
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
@@ -20,8 +21,8 @@ _MODELS_OWN = SamplingParams()
 class Ask:
     """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
     `thinking` None leaves the choice to the model's template; `model` is the one that is to answer,
-    "" for any. The fields are the protocol's names
-    for the conversation and for the format, for errors."""
+    "" for any. With `logprobs` tokens are reported, each with so many alternatives. The fields are
+    the protocol's names for the conversation and for the format, for errors."""
 
     conversation: Conversation
     client: str
@@ -29,6 +30,7 @@ class Ask:
     thinking: Thinking = None
     tools: Tools = NO_TOOLS
     format: ReplyFormat | None = None
+    logprobs: int | None = None
     prompt_field: str = "messages"
     format_field: str = "response_format"
     model: str = ""
@@ -44,13 +46,15 @@ class Delta:
     call: ToolCall | None = None
     whole: bool = True
     stats: RequestStats | None = None
+    logprobs: Sequence[AnswerToken] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """`side`: it ran on a branch of its own, which evicts and keeps nothing. `calls`: the reply
     calls tools. `volatile` names lines of the system prompt that were left out or pinned;
-    `stop` is the stop string that ended the reply."""
+    `stop` is the stop string that ended the reply; `logprobs` are the answer's tokens, None if
+    nobody asked for them."""
 
     reason: FinishReason
     stats: RequestStats
@@ -58,6 +62,7 @@ class Ended:
     calls: bool = False
     volatile: tuple[str, ...] = ()
     stop: str = ""
+    logprobs: Sequence[AnswerToken] | None = None
 
     @property
     def complete(self) -> bool:

@@ -54,6 +54,14 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
         raise Refusal.of_value(error, names) from None
 
 
+def number_of(body: Body, name: str, most: int) -> int | None:
+    """Raises Refusal unless it is a whole number up to `most`, or missing."""
+    value = body.get(name)
+    if value is not None and (type(value) is not int or not 0 <= value <= most):
+        raise Refusal(f"{name} must be a whole number from 0 to {most}.", name)
+    return value
+
+
 def thinking_of(body: Body) -> Thinking:
     """The switch for thinking: the template's own name for it first, then an effort."""
     options, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
