@@ -91,7 +91,7 @@ def format_seconds(seconds: float) -> str:
 
 def format_speed(tokens_per_second: float) -> str:
     decimals = 0 if tokens_per_second >= 9.95 else 1
-    return f"{number(tokens_per_second, decimals)} tokens/s"
+    return tr("{speed} tokens/s").format(speed=number(tokens_per_second, decimals))
 
 
 def describe_load(load: LoadFacts) -> str:

@@ -178,6 +178,8 @@ class Chart(QWidget):
 
 def _box(name: str, spoken: str, entries: dict[str, str]) -> QComboBox:
     box = named(QComboBox(), name, spoken)
+    # Its longest entry must not make the page wider than the window's side.
+    box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     for words, value in entries.items():
         box.addItem(words, value)
     return box

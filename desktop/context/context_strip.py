@@ -201,6 +201,8 @@ class Legend(QWidget):
         self._layout.setContentsMargins(4, 0, 4, 0)
         self._layout.setHorizontalSpacing(12)
         self._layout.setVerticalSpacing(2)
+        for place in range(LEGEND_COLUMNS):
+            self._layout.setColumnStretch(place, 1)
         self.hide()
 
     def show_words(self, words: Mapping[Fill, str]) -> None:

@@ -126,7 +126,7 @@ class LegendEntry(QWidget):
 
     def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
         super().__init__(parent)
-        self._label = Label(parent=self, style="muted small")
+        self._label = Label(parent=self, style="muted small", wraps=True)
         row(_Swatch(kind, tick, self), (self._label, 1), of=self, spacing=7)
 
     def set_text(self, text: str) -> None:

@@ -235,7 +235,7 @@ def _other_keys() -> Sequence[tuple[str, str]]:
         ("Enter", tr("Send the message")),
         ("Shift+Enter", tr("Start a new line")),
         ("Ctrl+A, Ctrl+C", tr("Select all text of a message, copy the selection")),
-        ("Ctrl+V", tr("Paste text, picture files or a picture")),
+        ("Ctrl+V", tr("Paste text, files or a picture")),
         ("F2, Delete", tr("Rename or delete the selected chat")),
         ("Space, Delete", tr("Open a picture, remove it from the draft")),
         ("F, 1", tr("In the large picture: fit, actual size")),
@@ -248,7 +248,10 @@ class AboutDialog(_Page):
     def __init__(self, facts: dict[str, str], parent: QWidget) -> None:
         super().__init__(tr("About Waymark"), "aboutDialog", parent)
         self._facts = facts
-        about = tr("Chat with a model on this computer. Nothing you write leaves it.")
+        about = tr(
+            "Chat with a model on this computer. Nothing you write leaves it unless you use a "
+            "server that you added."
+        )
         self.inside.addWidget(Label(about, wraps=True))
         self.add_pairs(list(facts.items()))
         self.inside.addWidget(Label(tr("Licences"), style="heading"))

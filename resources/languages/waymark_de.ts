@@ -667,7 +667,7 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     </message>
     <message>
         <source>Ask a question, or drop a picture or a document</source>
-        <translation>Stellen Sie eine Frage, oder legen Sie ein Bild oder Dokument ab</translation>
+        <translation>Frage stellen, oder Bild oder Dokument ablegen</translation>
     </message>
     <message>
         <source>Edit the reply</source>
@@ -2660,6 +2660,10 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     <message>
         <source>Why tokens were read for this reply.</source>
         <translation>Warum für diese Antwort Token gelesen wurden.</translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
+        <translation>{speed} Token/s</translation>
     </message>
     <message>
         <source>Loaded in {}, {} of it packing; quantised weights came from disk.</source>
@@ -4708,8 +4712,8 @@ Modell: {model}</translation>
         <translation>Ganzen Text einer Nachricht auswählen, Auswahl kopieren</translation>
     </message>
     <message>
-        <source>Paste text, picture files or a picture</source>
-        <translation>Text, Bilddateien oder ein Bild einfügen</translation>
+        <source>Paste text, files or a picture</source>
+        <translation>Text, Dateien oder ein Bild einfügen</translation>
     </message>
     <message>
         <source>Rename or delete the selected chat</source>
@@ -4732,8 +4736,8 @@ Modell: {model}</translation>
         <translation>Im großen Bild: kopieren, speichern</translation>
     </message>
     <message>
-        <source>Chat with a model on this computer. Nothing you write leaves it.</source>
-        <translation>Chatten Sie mit einem Modell auf diesem Computer. Nichts, was Sie schreiben, verlässt ihn.</translation>
+        <source>Chat with a model on this computer. Nothing you write leaves it unless you use a server that you added.</source>
+        <translation>Chatten Sie mit einem Modell auf diesem Computer. Nichts, was Sie schreiben, verlässt ihn, außer Sie verwenden einen Server, den Sie hinzugefügt haben.</translation>
     </message>
     <message>
         <source>Licences</source>
