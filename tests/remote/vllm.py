@@ -58,7 +58,7 @@ def environment(folder: Path, say: Callable[[str], None]) -> Path:
             ("torchvision", "8 MB", _install_torchvision),
         ):
             if not (folder / done).exists():
-                say(f"installing vLLM into {folder}: {size}, minutes, once")
+                say(f"installing vLLM into {folder}: {size}, once")
                 install(folder / "environment", folder / "log")
                 (folder / done).touch()
     return folder / "environment" / "bin" / "vllm"
