@@ -274,15 +274,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         model, vision = written(build, folder)
-        servers = [waymark(model, folder), llama(Path(program), model, vision, threads)]
-        try:
-            environment = vllm.environment(vllm.usual_folder(), say)
-            servers.append(vllm_server(environment, folder / "model"))
-        except vllm.VllmError as error:
-            say(str(error))
         with ExitStack() as stack:
+            peers = [
+                stack.enter_context(waymark(model, folder)),
+                stack.enter_context(llama(Path(program), model, vision, threads)),
+            ]
+            try:
+                installed = vllm.environment(vllm.usual_folder(), say)
+                peers.append(stack.enter_context(vllm_server(installed, folder / "model")))
+            except (vllm.VllmError, RuntimeError) as error:
+                say(str(error))
             print(machine())
-            compare([stack.enter_context(server) for server in servers])
+            compare(peers)
     return 0
 
 
