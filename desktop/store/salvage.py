@@ -167,7 +167,8 @@ def _copy_rows(
     marks = ", ".join("?" for _ in columns)
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})"
     gaps = 0
-    for row in _rows(source, f"SELECT rowid, {', '.join(values)} FROM {table} NOT INDEXED"):
+    required = [must for _, must in columns.values()]
+    for row in _rows(source, table, values, required):
         if row is None or row[0] not in IDS:
             gaps += 1
             continue
@@ -179,8 +180,11 @@ def _copy_rows(
     return gaps
 
 
-def _rows(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | None]:
+def _rows(
+    source: sqlite3.Connection, table: str, values: Sequence[str], required: Sequence[bool]
+) -> Iterator[tuple[Any, ...] | None]:
     """The rows in the order of their ids; None for each run of rows that can't be read."""
+    query = f"SELECT rowid, {', '.join(values)} FROM {table} NOT INDEXED"
     at, missed, limit = 1, 0, -1
     while at in IDS:
         rows = f"{query} WHERE rowid >= ? ORDER BY rowid LIMIT {limit}"
@@ -201,8 +205,36 @@ def _rows(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | 
                 continue
             if not missed:
                 yield None
+                row = _row_by_columns(source, table, values, required, at)
+                if row is not None:
+                    yield row
+                    at += 1
+                    continue
             step = 1 + missed // CLOSE_LOOK
             at, missed = at + step, missed + step
+
+
+def _row_by_columns(
+    source: sqlite3.Connection,
+    table: str,
+    values: Sequence[str],
+    required: Sequence[bool],
+    number: int,
+) -> tuple[Any, ...] | None:
+    """A row of which SQLite still reads each required value; None in place of the others."""
+    row: list[Any] = [number]
+    for value, must in zip(values, required, strict=True):
+        query = f"SELECT {value} FROM {table} NOT INDEXED WHERE rowid = ?"
+        try:
+            found = source.execute(query, (number,)).fetchone()
+        except ERRORS as error:
+            if must or value == "rowid" or not is_damage(error):
+                return None
+            found = (None,)
+        if found is None:
+            return None
+        row += found
+    return tuple(row) if any(each is not None for each in row[1:]) else None
 
 
 def _fitted(column: tuple[str, bool], value: Any) -> Any:
@@ -289,6 +321,8 @@ def _mend_references(connection: sqlite3.Connection) -> None:
         connection.execute(
             f"UPDATE {table} SET folder = NULL WHERE folder NOT IN (SELECT id FROM folders)"
         )
+    # A part that can't be read would be added to the text of a reply that can.
+    connection.execute("DELETE FROM reply_parts WHERE text = ?", (fields.DAMAGED,))
     # A damaged moment must not empty the trash.
     connection.execute("UPDATE chats SET deleted = NULL WHERE deleted < created")
     connection.execute("UPDATE messages SET deleted = NULL WHERE deleted > 0 AND deleted < created")
