@@ -75,7 +75,7 @@ bench: $(STAMPS)/test ## print the speed of ops and model beside the machine's l
 bench-cache: $(STAMPS)/test ## print what reuse saves and what the cache costs, as ratios (20 minutes)
 	@$(BIN)/python -m tests.bench.cache $(ARGS)
 
-bench-reuse: $(STAMPS)/test ## print what Waymark's server and llama-server read again in five conversations (minutes; builds llama.cpp)
+bench-reuse: $(STAMPS)/test ## print what Waymark's server, llama-server and vLLM read again in five conversations (minutes; builds llama.cpp, installs vLLM)
 	@$(BIN)/python -m tests.bench.reuse $(ARGS)
 
 native: $(STAMPS)/run ## compile the kernels for all processors, for a wheel (downloads a compiler)

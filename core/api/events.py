@@ -60,7 +60,7 @@ class Last(_Answer):
 
 
 class Loading(_Answer):
-    """In bytes; `done` restarts if matrices of an earlier load are damaged."""
+    """Progress in bytes; `done` restarts if matrices of an earlier load are damaged."""
 
     type: Literal["loading"] = "loading"
     done: int

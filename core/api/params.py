@@ -49,7 +49,7 @@ class SamplingParams(Settings):
 
 Effort = Literal["low", "medium", "high"]
 Thinking = bool | Effort | None
-"""Whether a model thinks first, or how much; None leaves it to its template."""
+"""True, False or an effort; None leaves thinking to the model's template."""
 
 DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 

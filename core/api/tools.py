@@ -19,7 +19,7 @@ MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "harmony": ("<|call|>", "<|call|>"),
 }
 TEXT_MARK = '<|"|>'
-"""Before and after each text in a call of Gemma 4's."""
+"""Gemma 4 writes this mark before and after each text in a call."""
 RESULT_BEGIN = "<|tool_response>"
 """Gemma 4 writes it after its calls, and waits for their results."""
 RESULT_ENDS = ("</tool_response>", "<tool_response|>")

@@ -72,7 +72,7 @@ def restore_environment() -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Without variables that name code."""
+    """The environment without variables that name code."""
     kept = {
         name: value
         for name, value in os.environ.items()

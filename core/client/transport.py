@@ -48,7 +48,7 @@ _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """With our settings, unless the user set spinning or malloc."""
+    """The clean environment with our settings; the user's spinning and malloc settings stay."""
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
@@ -165,7 +165,7 @@ class Transport(Generic[Message]):
         self._errors.append(pending.decode(errors="replace"))
 
     def _write_log(self, chunk: bytes) -> None:
-        """On a full disk reading goes on, or the worker would block."""
+        """Ignore a full disk: the worker blocks unless its output is read."""
         if self._log is None:
             return
         try:

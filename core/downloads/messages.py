@@ -17,7 +17,7 @@ Sha1 = Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")]
 
 
 class Connection(Frozen):
-    """Without a `proxy` the system's is used; 0 is no limit of speed."""
+    """An empty `proxy` uses the system's; a speed limit of 0 means none."""
 
     hub: str = HUB
     proxy: str = ""
@@ -65,7 +65,7 @@ class Plan(Frozen):
 
 
 class Configure(Frozen):
-    """For downloads in progress from their next request on."""
+    """Downloads in progress use these settings from their next request on."""
 
     type: Literal["configure"] = "configure"
     connection: Connection

@@ -158,7 +158,7 @@ class Transfer:
         self.waiting = ""
 
     async def _receive(self, start: int, end: int, sink: Sink) -> None:
-        """What arrived before an error or a cancellation goes to `sink` too."""
+        """Pass on all bytes that arrive, also those before an error or a cancellation."""
         hub, part = self._hub(), self._part
         async with hub.stream(self._address, headers=self._headers(start, end)) as response:
             self._accept(hub, response, start)

@@ -47,7 +47,7 @@ DESCRIBED_BYTES = 16 * 2**20
 
 
 class ImageCatalog:
-    """Without a processor every picture is refused."""
+    """A catalog without a processor refuses every picture."""
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor

@@ -217,7 +217,7 @@ def log_probabilities(
 
 
 def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """After Keskar et al. 2019, CTRL, section 4.1."""
+    """See Keskar et al. 2019, CTRL, section 4.1."""
     if penalty == 1:
         return scores
     penalised = torch.where(scores < 0, scores * penalty, scores / penalty)

@@ -129,7 +129,7 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """At a probe's token `stop`, cancel."""
+        """Cancel at a probe's token `stop`."""
         self._emit(
             Prefilling(
                 request=self._command.request,

@@ -138,7 +138,7 @@ class MessageMap:
         return cls(tuple(starts), frozenset(replies))
 
     def at(self, token: TokenIndex) -> int | None:
-        """From 0; None before the first message."""
+        """Index of the token's message; None before the first message."""
         # Called per message: a linear search takes 13 s for a chat of 1,600 messages.
         index = bisect_right(self.starts, token) - 1
         return index if index >= 0 else None

@@ -228,7 +228,7 @@ def _explained(error: str, form: ReplyFormat) -> str:
 
 
 def _parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
-    """Without quoted values."""
+    """Yield the parts that are schemas, not values quoted in them."""
     if isinstance(schema, dict):
         yield from ((key, part) for key, part in schema.items() if key not in _VALUES)
     elif isinstance(schema, list):

@@ -18,7 +18,7 @@ _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
 
 def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[str] = ()) -> str:
-    """For a form that `core.formats.check` has accepted.
+    """Return the grammar of a form that `core.formats.check` has accepted.
 
     After a thought JSON may begin with the empty line that belongs there. `control` are the
     spellings of single tokens that tool calls may have around them.

@@ -53,7 +53,7 @@ class FoundModel:
 def found_models(
     home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[FoundModel]:
-    """In the folders of LM Studio, Ollama and the Hugging Face cache, once for each program."""
+    """Search the folders of LM Studio, Ollama and the Hugging Face cache."""
     home = home or Path.home()
     found = [
         *_in_folders("LM Studio", lm_studio_folders(home)),

@@ -139,7 +139,7 @@ def _read(data: bytes, name: str) -> tuple[str, bool]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """By its byte order mark or declared encoding, else UTF-8, else Windows-1252."""
+    """Decode by byte order mark or declared encoding, else as UTF-8, else as Windows-1252."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
@@ -240,7 +240,7 @@ class _HtmlText(HTMLParser):
 
 
 def html_text(source: str) -> str:
-    """With headings and lists as in Markdown; links are only words."""
+    """Convert headings and lists to Markdown; of links only the words stay."""
     parser = _HtmlText()
     parser.feed(source)
     parser.close()

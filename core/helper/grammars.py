@@ -67,7 +67,7 @@ def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
 
 
 def derives(compiled: LLMatcher, text: str) -> bool:
-    """In linear time. Raises GrammarLimitError."""
+    """Takes linear time. Raises GrammarLimitError."""
     follower = compiled.deep_copy()
     spelled = list(text.encode("utf-8", "replace"))
     if follower.consume_tokens(spelled):

@@ -75,7 +75,7 @@ def _word_lines(archive: zipfile.ZipFile, names: set[str]) -> Iterator[str]:
 
 
 def _heading_levels(archive: zipfile.ZipFile, names: set[str]) -> dict[str, int]:
-    """By the styles' ids, which depend on Word's language."""
+    """Map the styles' ids, which depend on Word's language, to levels."""
     found: dict[str, int] = {}
     if "word/styles.xml" not in names:
         return found
@@ -185,7 +185,7 @@ def _add(paragraph: _Paragraph, element: ElementTree.Element, levels: dict[str, 
 
 
 def _sheets(data: bytes, name: str) -> str:
-    """As CSV under its name, with the values that were calculated last."""
+    """Each sheet as CSV under its name, with the values that were calculated last."""
     from openpyxl import load_workbook
 
     with warnings.catch_warnings():

@@ -158,7 +158,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As in training: without the HTML escapes of jinja2's own filter."""
+    """Write JSON without the HTML escapes of jinja2's filter, as in training."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

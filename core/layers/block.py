@@ -30,8 +30,8 @@ class Mixer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Before and, in some families, after each half of a block; None before a half that normalises
-    its own input."""
+    """Norms before and, in some families, after each half of a block; None before a half that
+    normalises its own input."""
 
     mixer: RMSNorm | None
     feed_forward: RMSNorm | None

@@ -34,7 +34,7 @@ def stretched_frequencies(
     high_frequency_factor: float,
     original_length: int,
 ) -> Tensor:
-    """As Llama 3.1 scales them (`rope_scaling`).
+    """Scale frequencies like Llama 3.1 (`rope_scaling`).
 
     Waves with more than `high_frequency_factor` turns within `original_length` are unchanged, those
     with fewer than `low_frequency_factor` become `factor` times longer; in between the change is

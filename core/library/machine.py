@@ -100,7 +100,7 @@ class Machine:
         return faster_type(ModelSettings(path="", measure_kernels=True), notes=self._notes)
 
     def speeds(self) -> tuple[Speed, ...]:
-        """Of plain weights, as an automatic choice tries them."""
+        """Speeds of plain weights, in the order in which an automatic choice tries them."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual

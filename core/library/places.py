@@ -42,7 +42,7 @@ def find_models(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[FoundModel]:
-    """In our folder, in added ones and in those of other programs, in this order.
+    """Search our folder, added ones and those of other programs, in this order.
 
     A model that several programs have is in the list once for each. Folders that can't be read
     count as empty.
@@ -68,7 +68,7 @@ def watched_folders(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[Path]:
-    """Where a model may appear or vanish, at most 1,000 folders, the nearest first."""
+    """Folders in which a model may appear or vanish: at most 1,000, the nearest first."""
     home = home or Path.home()
     places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
     return folders_below(

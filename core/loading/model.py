@@ -107,7 +107,7 @@ class _Loading:
         return ReadModel(model, digest, self._plan.config, seconds)
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
-        """Without a digest if that of the unchanged files is noted."""
+        """Skips the digest if that of the unchanged files is noted."""
         known = store.known_digest(self._files)
         facts = store.settled_facts(self._files)
         reader = TensorReader(self._plan, self._device, digest=known is None)

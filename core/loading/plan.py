@@ -156,7 +156,7 @@ class ModelPlan:
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
-        """By default an MTP head is part of it where steps can take several tokens. Raises a
+        """The default includes an MTP head if steps can take several tokens. Raises a
         WaymarkError where files and settings don't fit."""
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
@@ -347,7 +347,7 @@ class HeldPlan:
         return name not in self.packed and self.formats.usual.quantises
 
     def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
-        """As the blocks of its file, if the kernels multiply by these."""
+        """Keep the blocks of the file if the kernels can multiply by them."""
         stays = self.formats.published is not None and may_stay_blocks(spec)
         found = self.model.container.blocks(name) if stays else None
         if found is None or self.formats.published is None:

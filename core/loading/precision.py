@@ -93,7 +93,7 @@ def _product(
     multiply: Callable[[Library], Product],
     notes: Notes | None,
 ) -> Product:
-    """How many bfloat16 rows are multiplied: measured, or else by the processor's instructions."""
+    """The product of many bfloat16 rows: measured, or chosen by the processor's instructions."""
     if not settings.measure_kernels:
         return "pairs" if library.has_pairs else "floats"
     choices: dict[str, Product] = {each: each for each in get_args(Product)}
@@ -165,7 +165,7 @@ def remembered(
 
 
 def recalled(notes: Notes | None, key: str, find: Callable[[], str]) -> str:
-    """For the results of self-tests (`kernels.self_test.validation.Recall`)."""
+    """Return the noted result of a self-test, or find and note it."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 

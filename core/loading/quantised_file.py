@@ -56,7 +56,7 @@ class QuantisedPart:
 
 
 class QuantisedLayout:
-    """For each matrix its slices, for each slice its tensors."""
+    """Tensors by matrix and slice."""
 
     def __init__(self, plan: WeightPlan, formats: WeightFormats, packed: PackedPlan) -> None:
         """The matrices of `plan` that may be quantised; those in `packed` are one slice."""

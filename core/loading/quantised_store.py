@@ -53,7 +53,7 @@ def delete_quantised(blobs: DiskStore) -> None:
 
 
 class QuantisedStore:
-    """One file for each model and format, of at most `cap` bytes together.
+    """Keeps one file for each model and format, at most `cap` bytes together.
 
     `conditions` are properties of machine and code that the numbers depend on; `clock` gives
     nanoseconds since the epoch.

@@ -77,7 +77,7 @@ class TensorReader:
 
     @property
     def num_bytes(self) -> int:
-        """To read and then to pack, for the progress of a load."""
+        """Bytes to read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
         specs, formats = self._specs, self._formats

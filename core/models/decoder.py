@@ -168,7 +168,7 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """In the order of the forward, then the MTP head's."""
+        """Specs in the order of the forward, then the MTP head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)
 

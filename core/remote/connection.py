@@ -41,7 +41,7 @@ class TryAgainError(Exception):
 
 
 def normalised(address: str) -> str:
-    """With a scheme and without a final slash.
+    """Add a scheme and remove the final slash.
 
     Names without a scheme get HTTPS, unless they are local. Raises RemoteUnreachableError.
     """
@@ -202,7 +202,7 @@ def said_by(body: object, key: str) -> str:
 
 
 def quoted(text: str, key: str) -> str:
-    """On one line, shortened, without the key and control characters."""
+    """Shorten to one line, without the key and control characters."""
     words = " ".join(text.split())
     if key:
         words = words.replace(key, "[key]")

@@ -102,7 +102,7 @@ class SettleStep(_Step):
 
 
 class DraftStep(_Step):
-    """With `discard`, the chat goes on without the draft."""
+    """`discard` continues the chat without the draft."""
 
     op: Literal["draft"]
     content: Content
@@ -138,7 +138,7 @@ class LoadStep(_Part):
 
 
 class SettingsStep(_Part):
-    """For the next steps; null restores a default."""
+    """Settings of the steps that follow; null restores a default."""
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))

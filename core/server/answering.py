@@ -322,11 +322,16 @@ def _num_characters(conversation: Conversation) -> int:
     total += sum(len(each.definition) for each in conversation.tools)
     for message in conversation.messages:
         if isinstance(message, UserMessage):
+            # Empty parts cost time, too.
+            total += len(message.content)
             total += sum(len(part.text) for part in message.content if isinstance(part, TextPart))
         else:
             total += len(message.text)
         if isinstance(message, AssistantMessage):
-            total += len(message.reasoning) + sum(len(call.arguments) for call in message.calls)
+            total += len(message.reasoning)
+            total += sum(len(call.name) + len(call.arguments) for call in message.calls)
+        elif isinstance(message, ToolMessage):
+            total += len(message.name)
     return total
 
 

@@ -150,7 +150,9 @@ class CallReader:
                 # An argument came twice; the first one was told.
                 known = json.loads(f"{told.arguments}}}")
                 arguments = _written({**known, **json.loads(arguments), **known})
-            first = first.model_copy(update={"id": told.id, "arguments": arguments})
+            # Of a name that came twice, too.
+            update = {"id": told.id, "name": told.name, "arguments": arguments}
+            first = first.model_copy(update=update)
         yield first
         yield from calls[1:]
 
@@ -331,7 +333,8 @@ def _of_python(text: str, _schemas: _Schemas) -> list[ToolCall] | None:
     except SyntaxError as error:
         unfinished = error.msg.startswith("unterminated string")
         return None if unfinished and error.lineno == source.count("\n") + 1 else []
-    except (ValueError, RecursionError, MemoryError):
+    except (TypeError, ValueError, RecursionError, MemoryError):
+        # A TypeError is a set's, of values that have no hash.
         return []
 
 

@@ -40,12 +40,16 @@ async def read_body(request: Request) -> Body:
         async with asyncio.timeout(BODY_S):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > MOST_BODY_BYTES:
-                    limit = MOST_BODY_BYTES >> 20
-                    raise Refusal(f"The request is larger than {limit} MiB.", status=413)
-                chunks.append(chunk)
+                if size <= MOST_BODY_BYTES:
+                    chunks.append(chunk)
+                else:
+                    # Read on: a client that is still sending would lose the answer.
+                    chunks.clear()
     except TimeoutError:
         raise Refusal("The request took too long to arrive.", status=408) from None
+    if size > MOST_BODY_BYTES:
+        limit = MOST_BODY_BYTES >> 20
+        raise Refusal(f"The request is larger than {limit} MiB.", status=413)
     return await asyncio.to_thread(_parsed, b"".join(chunks))
 
 

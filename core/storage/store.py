@@ -39,7 +39,7 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
 
 
 class DiskStore:
-    """One folder for each pool.
+    """Holds one folder for each pool.
 
     At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
     used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the

@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 
 class Secrets:
-    """What was read or written stays in memory until the app ends."""
+    """Secrets that were read or written stay in memory until the app ends."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""From pieces to a prompt: text between two control tokens is encoded as one piece."""
+"""Prompts from pieces: text between two control tokens is encoded as one piece."""
 
 from __future__ import annotations
 

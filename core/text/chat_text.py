@@ -98,7 +98,7 @@ class ChatText:
 
     @staticmethod
     def new_helper() -> Helper:
-        """One for each model, so one's files can't reach another's conversations."""
+        """Start a helper for each model: its files can't reach another model's conversations."""
         return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
@@ -116,7 +116,7 @@ class ChatText:
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def edited_ids(self, reply: AssistantMessage, text: str) -> ReplyIds | None:
-        """From any thread."""
+        """Callable from any thread."""
         return edited_ids(self._kit, reply, text)
 
     def render(

@@ -181,7 +181,7 @@ def _as_ids(value: object) -> list[int]:
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """From generation_config.json; seed and max_tokens are None.
+    """Defaults of generation_config.json; seed and max_tokens are None.
 
     Missing values are those of transformers' GenerationConfig: no sampling (temperature 0) without
     `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises BrokenConfigError.

@@ -170,7 +170,7 @@ def mask(
 
 
 def joined_results(messages: Iterable[TemplateMessage]) -> list[TemplateMessage]:
-    """What Gemma 4's first templates take."""
+    """Join results to the form that Gemma 4's first templates take."""
     joined = list[TemplateMessage]()
     for message in messages:
         calling = joined[-1] if joined and "tool_calls" in joined[-1] else {}

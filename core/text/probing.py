@@ -202,7 +202,7 @@ def _plain_ids(
 def _spliced_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int] | None:
-    """With spliced replies, each picture as one placeholder id."""
+    """Ids with spliced replies; each picture is one placeholder id."""
     try:
         pieces = spliced_pieces(kit, traits, conversation, thinking)
     except TemplateError:

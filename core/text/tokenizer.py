@@ -124,7 +124,7 @@ class Tokenizer:
         self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
-        """Without control tokens. `at_start`: the prompt begins with the text."""
+        """Encode without control tokens. `at_start`: the prompt begins with the text."""
 
         def ask() -> Numbers:
             encoded = self.encode_uncached(text, at_start)
@@ -141,8 +141,8 @@ class Tokenizer:
         return self.encode(text, at_start=False).ids.tolist() if text else []
 
     def encode_published(self, text: str, special: bool = False) -> list[int]:
-        """With the added tokens that the text spells; with `special` also those that the tokenizer
-        puts around every text."""
+        """Encode with the added tokens that the text spells; `special` adds the tokens that belong
+        around every text."""
         fields = {"special": special}
         return array("I", self._ask("tokenizer.encode_published", fields, text)).tolist()
 

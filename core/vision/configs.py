@@ -110,7 +110,7 @@ class TileConfig(PixelConfig):
 
     @property
     def tokens_of_whole(self) -> int:
-        """At most, with its mark."""
+        """The most tokens of a whole picture, its mark included."""
         return self.max_tokens + 1 if self.whole_mark is not None else 0
 
     @property
@@ -344,7 +344,7 @@ def _read(folder: Path) -> Mapping[str, Any]:
 
 
 def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
-    """By row and column, of all grids with at most so many tiles."""
+    """Marks by row and column, for all grids of up to `most` tiles."""
     return tuple(
         tuple(
             mark_of(f"<|img_row_{row}_col_{column}|>", token_id)

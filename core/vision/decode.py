@@ -69,7 +69,7 @@ class PictureDecoder:
 
 
 class DecodedPicture:
-    """In the helper's memory, until another one is opened."""
+    """The picture is in the helper's memory until another one is opened."""
 
     def __init__(self, helper: Helper, name: str, check: Callable[[], None] | None) -> None:
         self._helper = helper

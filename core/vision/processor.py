@@ -93,7 +93,7 @@ class PictureProcessor(ABC):
 
     @abstractmethod
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Of a picture of `width` x `height` pixels. Raises ImageError."""
+        """Plan for a picture of `width` x `height` pixels. Raises ImageError."""
 
     def process(self, picture: DecodedPicture) -> ProcessedImage:
         """Resize a picture and compute its key. Raises ImageError."""

@@ -48,7 +48,7 @@ class Mxfp4Stack:
         return self.shape[2]
 
     def rows(self, read: Read) -> StoredRows:
-        """As GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
+        """Convert to GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
         groups = self.inputs // GGUFType.MXFP4.block_values
 
         def fill(start: int, target: Tensor) -> None:
@@ -110,6 +110,8 @@ def find_stacks(
         scales = tensors.get(stack + SCALES)
         if scales is None:
             raise MissingTensorError(f"{stack}{SCALES} is in none of the weights files.")
+        if stack in tensors:
+            raise BrokenWeightsError(f"{stack} is stored twice, once as MXFP4.")
         if {blocks.dtype, scales.dtype} != {"U8"}:
             raise BrokenWeightsError(
                 f"{stack} is stored as {blocks.dtype} and {scales.dtype}; MXFP4 has U8 there."

@@ -296,7 +296,7 @@ def _num_bytes(kept: QuantisedTensors) -> int:
 
 
 def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    """With rows, which are outputs in every tensor of a format, in another order."""
+    """Reorder rows, which are outputs in every tensor of a format."""
     parts = (_joined(list(each)) for each in zip(*slices, strict=True))
     return tuple(each[rows.to(each.device)] for each in parts)
 

@@ -67,7 +67,7 @@ class WeightsFile:
 
 
 class HeaderBudget:
-    """For the headers of a folder together: parsing takes several times their bytes."""
+    """Limits the headers of a folder together: parsing takes several times their bytes."""
 
     def __init__(self) -> None:
         self._bytes, self._nested = FOLDER_HEADER_BYTES, _NESTED_PER_ENTRY * FOLDER_TENSORS

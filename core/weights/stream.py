@@ -190,7 +190,7 @@ class _FileStream:
 
 
 class _BackgroundDigest:
-    """In another thread, because digesting a file takes longer than reading it.
+    """Digests in another thread, because that takes longer than reading the file.
 
     The data of an update must not change until `behind` more updates have followed.
     """

@@ -46,7 +46,7 @@ class Work(QObject):
 
     @property
     def replying(self) -> bool:
-        """To the user, or to a program through the local server."""
+        """A reply is written to the user, or to a program through the local server."""
         return bool(self._replies.live) or self._server.replying
 
     @property

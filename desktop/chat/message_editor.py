@@ -54,7 +54,7 @@ class ComposerText(LongText):
         self.textChanged.connect(self._align)
 
     def _align(self) -> None:
-        """As the first line reads: Qt aligns all lines of a plain text alike."""
+        """Follow the direction of the first line: Qt aligns all lines of a plain text alike."""
         to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
         option = self.document().defaultTextOption()

@@ -105,8 +105,8 @@ class ShownChat(QObject):
         return self._drafts.of(None).folder
 
     def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
-        """In this folder and with `begin`, unless the user has changed what it begins with from
-        `before`."""
+        """Move new chats to the folder. They get the settings `begin`, unless the user has changed
+        theirs from `before`."""
         draft = self._drafts.of(None)
         draft.folder = folder
         if draft.begin == before:

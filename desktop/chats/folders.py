@@ -49,7 +49,7 @@ class FoldersController(QObject):
 
     @property
     def begin_of_shown(self) -> Begin:
-        """What another chat would begin with to be like the shown one."""
+        """Settings with which another chat would be like the shown one."""
         return self._settings.begin
 
     def place_new_chat(self, folder: Folder | None) -> None:

@@ -166,7 +166,7 @@ class SideBar(QFrame):
             self._move.popup(self._below(self.list.currentIndex()))
 
     def new_chat(self) -> None:
-        """In no folder."""
+        """Begin a chat that is in no folder."""
         self._folders.place_new_chat(None)
         self.open_asked.emit(None)
 

@@ -178,8 +178,9 @@ class Chart(QWidget):
 
 def _box(name: str, spoken: str, entries: dict[str, str]) -> QComboBox:
     box = named(QComboBox(), name, spoken)
-    # Its longest entry must not make the page wider than the window's side.
-    box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    # Long words are cut before the page is.
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(6)
     for words, value in entries.items():
         box.addItem(words, value)
     return box

@@ -48,7 +48,7 @@ WHERE json_extract(stats, '$.remote') IS NULL
 
 
 class ReplyNumbers(NamedTuple):
-    """Of a reply that was written on this computer. Times are in seconds, None if unknown."""
+    """Numbers of a reply written on this computer. Times are in seconds, None if unknown."""
 
     created: float
     model: str
@@ -107,7 +107,7 @@ def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
 def value_of(
     metric: Metric, replies: Sequence[ReplyNumbers], paces: Mapping[str, float]
 ) -> float | None:
-    """Of one reply, or of those of a day: the median, the share of all, or the sum."""
+    """Value of one reply, or the median, overall share or sum of a day's."""
     if metric == "saved":
         known = [each.reused * paces[each.model] for each in replies if each.model in paces]
         return sum(known) if known else None

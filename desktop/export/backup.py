@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
 from core.api.archive import ArchivedChat, Moment
-from core.api.errors import WaymarkError
+from core.api.errors import NotAnExportError, WaymarkError
 from core.api.params import Frozen
 from desktop.chats.chats import ChatsController
 from desktop.export.export import ExportController
@@ -104,9 +104,11 @@ def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
 
 class BackupController(QObject):
     """`checked(words)`: a backup can be restored by `accept`, or not by `decline`; the words ask
-    which. `ready`: it is in place at the next start."""
+    which. `checking`: the one asked about before can't be restored any more. `ready`: it is in
+    place at the next start."""
 
     said = Signal(str)
+    checking = Signal()
     checked = Signal(str)
     ready = Signal()
 
@@ -150,10 +152,14 @@ class BackupController(QObject):
 
     async def _check(self, path: Path) -> None:
         self._checks, self._info = True, None
+        self.checking.emit()
         try:
             self._info = await self.prepare(path)
-        except BaseException:
+        except BaseException as error:
             await self._discard()
+            if isinstance(error, NotAnExportError):
+                # Nobody asked for an import.
+                raise BackupError(error.message) from error
             raise
         finally:
             self._checks = False

@@ -86,7 +86,7 @@ class ExportController(QObject):
         self._tasks.spawn(self._print(chat, printer), tr("Printing"))
 
     async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
-        """In the format that the suffix names, unless `kind` is given. Raises ExportError,
+        """Write the format that the suffix names, unless `kind` is given. Raises ExportError,
         StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
@@ -141,7 +141,7 @@ class ExportController(QObject):
             )
 
     async def _archived(self, chats: Sequence[int]) -> AsyncIterator[ArchivedChat]:
-        """Those that are still there."""
+        """Skips chats that no longer exist."""
         for chat in chats:
             if (found := await self._database.run(read_archive, chat)) is not None:
                 yield found

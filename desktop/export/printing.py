@@ -135,7 +135,7 @@ class Printout:
         return QImage(drawn.pixels, drawn.width, drawn.height, 4 * drawn.width, kind).copy()
 
     async def _illustrated(self, html: str) -> str:
-        """With drawings in place of formulas."""
+        """Replace formulas by drawings."""
         if 'class="math"' not in html or self._room <= 0:
             return html
         pixels, metrics = QFontInfo(self._font).pixelSize(), QFontMetrics(self._font)

@@ -42,11 +42,11 @@ class ChatSettings(QObject):
 
     @property
     def begin(self) -> Begin:
-        """What another chat would begin with to be like the shown one."""
+        """Settings with which another chat would be like the shown one."""
         return Begin(self._chat.instructions, self._chat.format, self._chat.own)
 
     def usual_in(self, folder: Folder | None) -> Begin:
-        """What new chats in the folder begin with; None is in no folder."""
+        """Settings of new chats in the folder; None means outside folders."""
         return folder.begin if folder and folder.begin else self.presets.begin
 
     def place_new_chat(self, folder: Folder | None) -> None:

@@ -91,6 +91,6 @@ def take(folders: Folders) -> str:
 
 
 def _empty_log(path: Path) -> None:
-    """So that the file alone holds everything, also if this process ends between two renames."""
+    """Make the file complete without its log, in case the process ends between two renames."""
     with contextlib.suppress(*ERRORS), closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -145,7 +145,7 @@ class PresetSettings(Settings):
 
     @property
     def begin(self) -> Begin:
-        """What a new chat begins with that is in no folder."""
+        """Settings of a new chat outside folders."""
         preset = self.named(self.default)
         return preset.begin if preset else Begin()
 

@@ -156,9 +156,9 @@ class MainWindow(QMainWindow):
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         for each in (parts.export, parts.backup):
             each.said.connect(self.toast.say)
+        parts.backup.checking.connect(page.restore.withdraw)
         parts.backup.checked.connect(page.restore.ask)
         parts.backup.ready.connect(self.close_asked)
-        parts.export.said.connect(self.toast.say)
         self.tray.show_asked.connect(self.come_to_front)
         self.tray.open_asked.connect(self._open)
         for quits in (self.tray.quit_asked, self._closing.quit_asked):

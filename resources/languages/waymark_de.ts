@@ -1067,7 +1067,7 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
     </message>
     <message>
         <source>Search messages too</source>
-        <translation>Auch Nachrichten durchsuchen</translation>
+        <translation>In Nachrichten suchen</translation>
     </message>
     <message>
         <source>Chats</source>

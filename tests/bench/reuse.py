@@ -1,8 +1,8 @@
 """`python -m tests.bench.reuse`: what servers read again, and how long the first token takes.
 
 The same five conversations go through OpenAI's client to Waymark's server and to llama.cpp's
-`llama-server`, over the same file. The table goes to standard output. docs/performance.md says how
-to read it.
+`llama-server`, over the same file, and to vLLM, where it can be installed, over the folder that the
+file was made of. The table goes to standard output. docs/performance.md says how to read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from tests.bench.levels import here
 from tests.bench.llama.build import Build, usual_folder
 from tests.bench.machine import machine
 from tests.bench.server_process import KEY, ServerProcess
+from tests.remote import vllm
 
-CONTEXT, TOKENS, TURNS = 16_384, 24, 6
+CONTEXT, TOKENS, TURNS, MODEL = 16_384, 24, 6, "any"
 SHAPE = Shape(
     layers=8, hidden=512, mlp=1_536, heads=8, kv_heads=2, head_dim=64, linear_heads=4,
     value_heads=4, linear_dim=64, vocabulary=1024, positions=CONTEXT, vision_depth=4,
@@ -75,19 +76,21 @@ class Peer:
         """The reply as a message; its cost is added."""
         create: Any = self.client.chat.completions.create
         options = {"temperature": 0, "max_tokens": TOKENS, "reasoning_effort": "none", **fields}
+        options["stream_options"] = {"include_usage": True}
         options["extra_body"] = {"chat_template_kwargs": {"enable_thinking": False}}
-        timings: dict[str, int] = {}
         began, first = time.perf_counter(), 0.0
-        text = ""
-        for chunk in create(model="any", messages=messages, stream=True, **options):
-            timings = getattr(chunk, "timings", None) or timings
+        text, usage = "", None
+        for chunk in create(model=MODEL, messages=messages, stream=True, **options):
+            usage = chunk.usage or usage
             for delta in [choice.delta for choice in chunk.choices]:
                 if not first and delta.content:
                     first = time.perf_counter() - began
                 text += delta.content or ""
+        assert usage is not None
         self.seconds += first or time.perf_counter() - began
-        self.read += timings["prompt_n"]
-        self.prompt += timings["prompt_n"] + timings["cache_n"]
+        self.prompt += usage.prompt_tokens
+        details = usage.prompt_tokens_details
+        self.read += usage.prompt_tokens - ((details and details.cached_tokens) or 0)
         time.sleep(pause)
         return {"role": "assistant", "content": text}
 
@@ -192,6 +195,15 @@ def llama(program: Path, model: Path, vision: Path, threads: int) -> Iterator[Pe
         yield Peer(server.name, server.url)
 
 
+@contextmanager
+def vllm_server(program: Path, model: Path) -> Iterator[Peer]:
+    options = ["--served-model-name", MODEL, "--max-model-len", str(CONTEXT)]
+    options += ["--prefix-match-unit", "64"]
+    options += ["--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder"]
+    with vllm.server(program, model, model.with_name("vllm.log"), options) as server:
+        yield Peer(server.name, server.url)
+
+
 def written(build: Build, folder: Path) -> tuple[Path, Path]:
     """Random weights that write words, as a GGUF file, and their vision tower."""
     source = write_random(folder / "model", SHAPE)
@@ -231,6 +243,22 @@ def played(peer: Peer, play: Callable[[Peer], None]) -> tuple[int, int, float]:
     return peer.prompt, peer.read, peer.seconds
 
 
+def compare(peers: list[Peer]) -> None:
+    """Print the table. The servers take turns, so that all meet the same machine."""
+    names = [peer.name for peer in peers]
+    print(f"| conversation | prompts | {' read | '.join(names)} read | {' | '.join(names)} |")
+    print(f"|---|---:|{'---:|' * 2 * len(peers)}")
+    for name, play in CONVERSATIONS.items():
+        prompts, reads, seconds = zip(*(played(peer, play) for peer in peers), strict=True)
+        cells = [name, f"{prompts[0]:,}", *(f"{read:,}" for read in reads)]
+        cells += [f"{each:.2f} s" for each in seconds]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.reuse")
     parser.add_argument(
@@ -240,29 +268,24 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=usual_folder(), help="where it is built")
     options = parser.parse_args()
     threads = os.cpu_count() or 1
-    build = Build(
-        options.folder, (here() or (None,))[-1], lambda words: print(words, file=sys.stderr)
-    )
+    build = Build(options.folder, (here() or (None,))[-1], say)
     build.build(threads)
     program = options.llama_server or build.program("llama-server")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         model, vision = written(build, folder)
-        servers = waymark(model, folder), llama(Path(program), model, vision, threads)
-        print(machine())
-        print(
-            "| conversation | prompts | Waymark read | llama-server read | Waymark | llama-server |"
-        )
-        print("|---|---:|---:|---:|---:|---:|")
-        with servers[0] as ours, servers[1] as theirs:
-            for name, play in CONVERSATIONS.items():
-                # In turns, so that both meet the same machine.
-                prompt, read, seconds = played(ours, play)
-                _, other, longer = played(theirs, play)
-                print(
-                    f"| {name} | {prompt:,} | {read:,} | {other:,} | {seconds:.2f} s "
-                    f"| {longer:.2f} s |", flush=True,
-                )  # fmt: skip
+        with ExitStack() as stack:
+            peers = [
+                stack.enter_context(waymark(model, folder)),
+                stack.enter_context(llama(Path(program), model, vision, threads)),
+            ]
+            try:
+                installed = vllm.environment(vllm.usual_folder(), say)
+                peers.append(stack.enter_context(vllm_server(installed, folder / "model")))
+            except (vllm.VllmError, RuntimeError) as error:
+                say(str(error))
+            print(machine())
+            compare(peers)
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from core.api.params import CacheSettings
 from core.api.prompt import Segment, TextRun
 from core.cache.context import Usage
 from core.cache.state import Checkpoint, RecurrentState
-from core.layers.memory import LayerSpec
+from core.layers.memory import FullAttentionSpec, LayerSpec
 from tests.api.prompts import END
 from tests.cache.worlds import HYBRID, PURE, World, prompt, turn
 
@@ -91,3 +93,16 @@ def test_S3_a_state_of_the_wrong_kind_is_dropped_and_the_next_best_taken(world: 
     node.checkpoint = Checkpoint(wrong, torch.zeros(3))
     restored = world.request(prompt(turn(3), turn(4), turn(5)), DEFAULT)
     assert restored.failed and restored.cut.token.value == 2
+
+
+def test_D1_a_window_of_one_token_is_restored_from_disk(tmp_path: Path) -> None:
+    specs = (*PURE, FullAttentionSpec(1, 2, torch.float32, window=1))
+    world = World(specs, 8_192, tmp_path)
+    assert world.cache.kv_buffer.windowed
+    made = prompt(turn(3), turn(4), HEADER)
+    world.request(made, DEFAULT)
+    while world.cache.write_some():
+        pass
+    world.restart()
+    restored = world.request(made, DEFAULT)
+    assert restored.tier == "disk" and not restored.failed

@@ -135,6 +135,7 @@ def test_all_that_is_announced_is_read(twins: tuple[Path, Path]) -> None:
         (lambda kept: kept.update({f"{GATES}_scales": torch.zeros(5, 192, 2)}), BrokenWeightsError),
         (lambda kept: kept[f"{GATES}_scales"].fill_(255), BrokenWeightsError),
         (lambda kept: kept.update({GATES: kept.pop(f"{GATES}_blocks")}), WaymarkError),
+        (lambda kept: kept.update({GATES: torch.zeros(5, 64, 192)}), BrokenWeightsError),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("published", [False, True])

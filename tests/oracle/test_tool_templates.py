@@ -148,7 +148,7 @@ def test_T2_a_call_that_was_sampled_is_never_tokenised_again(
 def test_T2_calls_with_a_thought_are_followed_by_their_results_in_one_turn(
     template: str, tmp_path: Path
 ) -> None:
-    """As Gemma 4's templates have them; a thought is gone after the next question."""
+    """Ids as Gemma 4's templates have them; a thought is gone after the next question."""
     source = (llama_models() / "templates" / f"{template}.jinja").read_text("utf-8")
     text = ChatText.open(write_text_folder(tmp_path, "gemma4_tools", source))
     assert text.tools == "gemma4"

@@ -17,7 +17,7 @@ from tests.oracle.tiny_text import TinyText, sizes
 
 @dataclass(frozen=True)
 class TinyKimi(TinyText):
-    """What to make. `layers` spells the kinds: K for Kimi delta attention, F for latent attention;
+    """Sizes of a model. `layers` has a K for Kimi delta attention and an F for latent attention;
     the first `dense` have an MLP, the others `experts`, of which a token takes `top_k`.
 
     Releases name dense layers otherwise than sparse ones; `as_saved` keeps transformers' names."""

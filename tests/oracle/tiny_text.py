@@ -284,7 +284,7 @@ def write_granite_swa(path: Path, tiny: TinyGraniteSwa = TinyGraniteSwa()) -> Pr
 
 @dataclass(frozen=True)
 class TinyGptOss(TinyText):
-    """What to make. `layers` as of Granite SWA."""
+    """Sizes of a model. `layers` is spelled as for Granite SWA."""
 
     layers: str = "SFSF"
     head_dim: int = 16

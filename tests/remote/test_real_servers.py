@@ -116,7 +116,7 @@ def test_a_picture_is_seen(kind: Kind, server: ServerProcess, tmp_path: Path) ->
 
 
 def test_replies_go_back_as_ids_and_hit_the_cache(kind: Kind, server: ServerProcess) -> None:
-    """With texts, the prefix cache would end in the reply: it has more than a block of tokens."""
+    """Texts would end the prefix cache in the reply, which has more than a block of tokens."""
     if kind != "vllm":
         pytest.skip("it reports no ids")
     sampling = SamplingParams(temperature=0, max_tokens=400)

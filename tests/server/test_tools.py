@@ -193,10 +193,15 @@ def test_A3_a_model_without_tools_says_so(served: Served, engine: ScriptedEngine
 
 
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/chat/completions"])
+@pytest.mark.parametrize("long", [
+    {"role": "user", "content": "a" * 80_000},
+    {"role": "user", "content": [{"type": "text", "text": ""}] * 80_000},
+    {"role": "tool", "content": "", "name": "a" * 80_000},
+    {"role": "assistant", "tool_calls": [{"function": {"name": "a" * 80_000, "arguments": {}}}]},
+])  # fmt: skip
 def test_A3_a_prompt_that_can_not_fit_is_refused_before_it_is_tokenised(
-    served: Served, engine: ScriptedEngine, path: str
+    served: Served, engine: ScriptedEngine, path: str, long: dict[str, Any]
 ) -> None:
-    long = {"role": "user", "content": "a" * 80_000}
     status, answer = served.raw(path, json.dumps({"messages": [long]}).encode())
     assert status == 400
     assert json.loads(answer)["error"]["code"] == "context_length_exceeded"
@@ -213,6 +218,15 @@ def test_a_call_has_to_be_made_where_the_choice_demands_it(
     assert form is not None and form.kind == "calls"
     assert json.loads(form.text)["parallel"] is False
     assert json.loads(form.text)["functions"] == [{"name": "weather", "parameters": SCHEMA}]
+
+
+def test_A3_half_a_character_in_a_tool_that_must_be_called(
+    served: Served, engine: ScriptedEngine
+) -> None:
+    function = {"name": "weather", "parameters": {"type": "object", "title": "\ud800"}}
+    body = {"messages": [QUESTION], "tool_choice": "required", "tools": [{"function": function}]}
+    status, _ = served.raw("/v1/chat/completions", json.dumps(body).encode())
+    assert status == 200 and engine.commands[0].format is not None
 
 
 @pytest.mark.parametrize("name", ["calling", "calling_gemma4"])

@@ -33,7 +33,7 @@ def as_bytes(spelled: list[str]) -> list[bytes]:
 
 
 def tokens_of(name: str) -> list[bytes]:
-    """Of a vocabulary whose ids are the order of its merges."""
+    """Tokens of a vocabulary whose ids are the order of its merges."""
     if name == "tiny":
         model = json.loads(tiny_tokenizer().to_str())["model"]
         return as_bytes(sorted(model["vocab"], key=model["vocab"].__getitem__))

@@ -94,7 +94,7 @@ class PromptLookup:
             self._before.append(place)
 
     def propose(self, most: int) -> tuple[list[int], int]:
-        """At most as many tokens as match, and how many match."""
+        """Return the draft and the number of matching tokens, which limits its length."""
         best, longest = -1, 0
         place = self._before[-1] if self._before else -1
         for _ in range(MOST_PLACES):

@@ -59,7 +59,7 @@ class StepCapture:
         return self._steps
 
     def separate(self) -> StepCapture:
-        """For a KV buffer that lives as long as one request."""
+        """Return a capture for a KV buffer that lives as long as one request."""
         return StepCapture(self._capture)
 
     def _give_up(self, reason: NotCapturableError) -> None:
@@ -68,7 +68,7 @@ class StepCapture:
 
 
 class Steps:
-    """For one reply at a time; `state` is the last step's. A step that can't be captured is
+    """Steps of one reply at a time; `state` is the last step's. A step that can't be captured is
     computed, and `give_up` is called."""
 
     def __init__(

@@ -17,7 +17,7 @@ Advances = Iterable[tuple[int, Advance]]
 
 
 class RunMemory:
-    """For prompt tokens from `start` on; advances copies of states."""
+    """Memory for prompt tokens from `start` on; advances copies of the states."""
 
     is_step = False
 
@@ -58,7 +58,7 @@ class RunMemory:
         raise AssertionError("a prompt is no step")
 
     def new_states(self) -> list[RecurrentState]:
-        """After each run; an unwanted one may be a later run's."""
+        """The states after each run; one that is not wanted may be a later run's."""
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
@@ -98,8 +98,8 @@ class StepMemory:
 
 
 class TracedMemory(StepMemory):
-    """For a captured step. Of several tokens, it copies each state to `before` right before it is
-    read, so that it is read from memory once."""
+    """Memory of a captured step. In a step of several tokens each state is copied to `before` right
+    before it is used, so that it is read from memory once."""
 
     def __init__(
         self,

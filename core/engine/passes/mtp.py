@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """For the head's rows from token `start` on; token 0 has none."""
+    """Memory for the head's rows from token `start` on; token 0 has no row."""
 
     def __init__(
         self,

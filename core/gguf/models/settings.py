@@ -161,7 +161,7 @@ class Settings:
         }
 
     def sizes(self) -> Config:
-        """Of `common`, what says nothing about keys and values."""
+        """The settings of `common` that don't concern keys and values."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
         inner = max(self.each("feed_forward_length", layers, 0))  # 0 if all layers have experts

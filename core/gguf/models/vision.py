@@ -69,7 +69,7 @@ def projector_type(clip: Settings) -> str:
 
 def colours_last(clip: Settings, recipe: Recipe) -> Recipe:
     """[width, colours, y, x], or one of its rows, over a patch's pixels."""
-    rows = shaped(recipe, recipe.shape[0], -1) if len(recipe.shape) > 1 else recipe
+    rows = recipe if len(recipe.shape) == 1 else shaped(recipe, recipe.shape[0], -1)
     return replace(rows, columns=lambda n: swapped(3, n // 3, n))
 
 

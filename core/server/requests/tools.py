@@ -108,7 +108,9 @@ def _tool(tool: object, field: str) -> Tool | None:
         shown["description"] = description
     shown["parameters"] = parameters or _EMPTY
     definition = {"type": "function", "function": shown}
-    return Tool(name=str(name), definition=json.dumps(definition, ensure_ascii=False))
+    # Half a surrogate pair becomes a question mark: a format can't be written with it.
+    text = json.dumps(definition, ensure_ascii=False).encode(errors="replace").decode()
+    return Tool(name=str(name), definition=text)
 
 
 def arguments_of(given: object, field: str) -> str:

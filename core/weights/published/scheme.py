@@ -140,7 +140,7 @@ class Patterns:
 
 
 def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _Step:
-    """At most so many nested repetitions and levels. Raises ValueError."""
+    """Raises ValueError beyond so many nested repetitions and levels."""
     if not levels:
         raise ValueError("nested too deeply")
     steps = [_step(kind, detail, repeats, levels - 1) for kind, detail in nodes]

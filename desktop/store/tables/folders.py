@@ -21,7 +21,7 @@ class DeletedFolder(NamedTuple):
 
 
 def listed(connection: sqlite3.Connection) -> list[Folder]:
-    """By name."""
+    """Return the folders in the order of their names."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
     return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
 
@@ -79,7 +79,7 @@ def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
-    """With those of its chats that are in no other folder by now."""
+    """Restore the folder, and move back its chats unless they are in another folder."""
     each = gone.folder
     new = create(connection, each.name, each.preset, each.begin)
     fold(connection, new, each.folded)

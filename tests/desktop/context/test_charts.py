@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QWidget
@@ -118,6 +118,12 @@ async def test_the_chart_tells_each_reply_and_day(open_app: OpenApp, engine: Fak
     assert words(app, "chartSaved") == "Last 7 days: about 10 s of reading saved."
     assert words(app, "chartWords") == "Reply 2: 3.0 s"
     chart = find(app, Chart, "chart")
+    # Long words make the page no wider.
+    box = find(app, QComboBox, "chartSpan")
+    width = box.minimumSizeHint().width()
+    box.addItem("Wörter einer Sprache, die länger sind")
+    QApplication.sendEvent(box, QEvent(QEvent.Type.StyleChange))
+    assert box.minimumSizeHint().width() == width
     for metric, first, second in (
         ("Speed", "20 tokens/s", "10 tokens/s"),
         ("Reused", "0 %", "80 %"),
@@ -148,7 +154,7 @@ async def test_the_chart_tells_each_reply_and_day(open_app: OpenApp, engine: Fak
 
 
 def height(image: QImage, x: int) -> int:
-    """Of the bar at this place."""
+    """Pixels of the bar at this place."""
     empty = image.pixel(image.width() - 1, 0)
     return sum(image.pixel(x, y) != empty for y in range(image.height()))
 

@@ -11,7 +11,7 @@ from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint,
 from desktop import theme
 from desktop.context.context import ContextView
 from desktop.context.context_panel import ContextPanel
-from desktop.context.context_strip import BAND_TOP, BAR_HEIGHT, ContextBar, ContextStrip
+from desktop.context.context_strip import BAND_TOP, BAR_HEIGHT, ContextBar, ContextStrip, Legend
 from desktop.context.fills import (
     THINNEST,
     TICK_HALF_WIDTH,
@@ -448,3 +448,14 @@ def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
     held = CacheBytes(kv=600, slab=500, embeddings=1, host_budget=1000)
     place.show_store(stores(held)["host"])
     assert bar.widths() == [("slab", 100.0), ("memory", 20.0), ("image", 2.0)]
+
+
+def test_long_words_of_other_languages_make_the_page_no_wider(panel: ContextPanel) -> None:
+    legend = panel.findChild(Legend)
+    assert legend is not None
+    legend.show_words({"disk": "Festplatte", "room": "Frei"})
+    QApplication.processEvents()
+    narrow = legend.minimumSizeHint().width()
+    legend.show_words({"disk": "Festplatte " * 9, "room": "Frei"})
+    QApplication.processEvents()
+    assert legend.minimumSizeHint().width() < 2 * narrow

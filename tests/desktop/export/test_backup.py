@@ -37,7 +37,7 @@ PRESETS = PresetSettings(default="Poet", presets=(Preset(name="Poet", system="In
 
 
 async def backed_up(app: App, engine: FakeEngine, folder: Path) -> Path:
-    """Of a chat with a picture and two replies, in a folder, and a preset."""
+    """A backup of a chat with a picture and two replies, in a folder, and of a preset."""
     chat = await talked(app, engine, folder)
     app.parts.settings.set_presets(PRESETS)
     made = await app.parts.database.run(folder_table.create, "Work")
@@ -192,7 +192,7 @@ def broken_chat(path: Path) -> None:
 
 
 def other_picture(path: Path) -> None:
-    """One that is neither in the backup nor here."""
+    """A chat that is neither in the backup nor here."""
 
     def change(entries: dict[str, bytes]) -> None:
         text = re.sub(rb'"digest":"\w+"', b'"digest":"%s"' % (b"0" * 64), entries[FIRST])
@@ -232,6 +232,22 @@ async def test_what_is_damaged_or_hostile_is_refused_by_name(
     await app.parts.backup._discard()
     assert await contents(app.parts) == before
     assert files(folders.data) == kept
+
+
+async def test_a_question_is_withdrawn_when_another_backup_is_checked(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    path = await backed_up(app, engine, tmp_path)
+    words = find(app, QLabel, "restoreWords")
+    app.parts.backup.restore(path)
+    await until(words.isVisible)
+    cut(path)
+    app.parts.backup.restore(path)
+    toast = find(app, QLabel, "toastText")
+    await until(lambda: "The backup can't be restored" in toast.text())
+    # Its button would do nothing.
+    assert not words.isVisible()
 
 
 class Killed(BaseException): ...

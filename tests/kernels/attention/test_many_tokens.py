@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,7 @@ def test_what_it_has_no_room_for_goes_through_torch(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(library(), "attend_many", None)
     for rows, scale in (
         (drawn(1, 5, 2, 8).float(), 0.5),
-        (drawn(1, 3, 1, 513), 0.5),
+        (drawn(1, 3, 1, 577), 0.5),
         (drawn(1, 5, 8, 2).transpose(1, 2), 0.5),
         (drawn(1, 5, 2, 8), -0.3),
     ):
@@ -213,7 +212,7 @@ ATTEND = """
 
 def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of keys would stay the same."""
-    monkeypatch.setattr(library(), "token", ctypes.c_int64(3))
+    monkeypatch.setattr(library(), "stored", {})
     rows = drawn(1, 4, 1, 8)
     with pytest.raises(NotCapturableError, match="many tokens"):
         ops().causal_attention(rows, rows, rows, 1.0)

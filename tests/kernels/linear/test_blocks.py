@@ -174,7 +174,7 @@ FULLEST = """
 int main(void) {
     long rows = 61, inputs = 17184, outputs = 16;
     const void *weights[] = {calloc(rows * inputs, 1)};
-    struct expert_rows all = {calloc(rows * inputs, 4), weights, NULL, calloc(rows, 4),
+    struct expert_rows all = {calloc(rows * inputs, 4), weights, NULL, NULL, calloc(rows, 4),
                               calloc(rows * outputs, 4), rows, 1, outputs, inputs, inputs,
                               .threads = 1, .format = 8};
     return !waymark_experts_blocks(&all);
