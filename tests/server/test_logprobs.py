@@ -14,9 +14,10 @@ from core.api.chat import Tool
 from core.api.events import AnswerToken, Generated
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
-from core.engine import reply
+from core.engine import reply, sampling
 from core.server.answering import Said
 from core.server.calls import CallReader
+from core.server.requests.ask import Delta
 from core.text.tokenizer import byte_alphabet
 from tests.oracle.checkpoints import token_id, tokenizer
 from tests.promises.machine import Answer, Machine, load, user
@@ -173,7 +174,7 @@ def test_nothing_is_computed_unless_asked_for(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = list[int]()
-    original = reply.log_probabilities
+    original = sampling.log_probabilities
 
     def counted(logits: Any, token: int, num_top: int) -> Any:
         calls.append(token)
@@ -185,11 +186,11 @@ def test_nothing_is_computed_unless_asked_for(
     assert tuple(calls) == answer.ids
 
 
-def test_X3_logprobs_are_equal_with_drafts_and_however_the_prompt_was_restored(
+def test_A3_logprobs_are_equal_with_drafts_and_however_the_prompt_was_restored(
     machine: Machine,
 ) -> None:
-    sampling = SamplingParams(temperature=0.7, seed=3, repetition_penalty=1.3, max_tokens=40)
-    asked: dict[str, Any] = {"sampling": sampling, "logprobs": 4}
+    settings = SamplingParams(temperature=0.7, seed=3, repetition_penalty=1.3, max_tokens=40)
+    asked: dict[str, Any] = {"sampling": settings, "logprobs": 4}
     chat = [user("one two three one two three one two")]
     cold = machine.cold(chat, draft=DraftSettings(mode="off"), **asked)
     for draft in (DraftSettings(mode="off"), DraftSettings(mode="lookup", tokens=5)):
@@ -203,8 +204,8 @@ def test_X3_logprobs_are_equal_with_drafts_and_however_the_prompt_was_restored(
 
 def test_a_formats_mask_is_left_out(machine: Machine) -> None:
     schema = ReplyFormat(kind="json_schema", text='{"enum": [12345]}')
-    sampling = SamplingParams(temperature=0)
-    answer = machine.ask([user("Hi")], sampling=sampling, format=schema, thinking=False, logprobs=2)
+    settings = SamplingParams(temperature=0)
+    answer = machine.ask([user("Hi")], sampling=settings, format=schema, thinking=False, logprobs=2)
     told = tokens_of(answer)
     assert text_of(told) == answer.reply.text == "12345"
     assert min(each.logprob for each in told) < -1 and all(len(each.top) == 2 for each in told)
@@ -236,8 +237,8 @@ def test_a_character_of_several_tokens_and_one_that_breaks_off(machine: Machine)
     pieces = [ids_of(each)[0] for each in ("a", "b")]
     snow = [token for byte in "☃".encode() for token in [_id_of_byte(byte)]]
     said = [pieces[0], *snow, pieces[1], snow[0]]
-    sampling = SamplingParams(temperature=0, max_tokens=len(said))
-    answer = machine.ask([user("Hi")], sampling=sampling, say=said, logprobs=0)
+    settings = SamplingParams(temperature=0, max_tokens=len(said))
+    answer = machine.ask([user("Hi")], sampling=settings, say=said, logprobs=0)
     told = tokens_of(answer)
     assert answer.reply.text == "a☃b\ufffd" and len(told) == len(said)
     assert [each.start for each in told] == [0, 1, 1, 1, 2, 3]
@@ -254,7 +255,7 @@ def test_tokens_of_tool_calls_are_left_out(size: int) -> None:
     call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     text = f"Sure. Look:\n{call}\n{call} ok <tool_call> no"
     said = Said(CallReader("hermes", tools))
-    deltas = []
+    deltas = list[Delta]()
     for at in range(0, len(text), size):
         piece = text[at : at + size]
         tokens = [
