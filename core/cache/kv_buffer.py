@@ -115,12 +115,12 @@ class KVBuffer:
 
     @property
     def bytes_per_token(self) -> int:
-        """Without rows of sliding windows."""
+        """Bytes of a token's rows in layers that keep every token."""
         return sum(spec.bytes_per_token for spec in self.specs.values())
 
     @property
     def tail_bytes_per_token(self) -> int:
-        """Of rows in sliding windows."""
+        """Bytes of a token's rows in layers whose window slides."""
         return sum(spec.bytes_per_token for spec in self.windowed.values())
 
     @property
@@ -221,7 +221,7 @@ class KVBuffer:
         self._first = dict.fromkeys(self.windowed, self._limit)
 
     def put_window(self, end: int, parts: Sequence[KVRows]) -> None:
-        """From parts that begin with the last token's."""
+        """Put back the windows before token `end`; `parts` begin with the last token's."""
         self.reserve(end)
         first = max(0, end - self.tail)
         for layer in self.windowed:
@@ -250,7 +250,7 @@ class KVBuffer:
         return True
 
     def _write_long(self, layer: int, start: int, new: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Like `write` of more rows than fit next to a window: only the last ones are stored."""
+        """Write more rows than fit next to a window: only the last ones are stored."""
         base, end, held = self.base(layer), start + new[0].shape[0], self.rows(layer)
         place = max(self._first[layer], start - self.tail) // WINDOW_CHUNK * WINDOW_CHUNK
         joined = tuple(

@@ -26,7 +26,7 @@ DROPPABLE = frozenset({Held.ROWS, Held.STATES, Held.EMBEDDINGS})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """In bytes. On a CPU the KV buffer counts as host memory."""
+    """Budgets in bytes. On a CPU the KV buffer counts as host memory."""
 
     host: int = sys.maxsize
     device: int = sys.maxsize

@@ -23,7 +23,7 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """As expanded zeros."""
+        """The state before the first token, as expanded zeros."""
         return cls(
             {
                 layer: tuple(
@@ -78,7 +78,7 @@ class Checkpoint:
 
     @property
     def num_bytes(self) -> int:
-        """Of the recurrent states, which the user is shown."""
+        """Bytes of the recurrent states, which the user is shown."""
         return self.state.num_bytes
 
     @property
@@ -91,7 +91,7 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """In a storage of its own, so that no larger one stays alive."""
+    """The tensor in a storage of its own, so that no larger one stays alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)

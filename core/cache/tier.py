@@ -28,7 +28,7 @@ Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str]
 
 
 class DiskTier:
-    """Without a store it holds nothing and wants nothing."""
+    """One model's segments; without a store it holds nothing and wants nothing."""
 
     def __init__(self, store: SegmentStore | None) -> None:
         self.store = store
@@ -97,7 +97,7 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def bytes_to_fetch(self, runs: Sequence[Run]) -> int:
-        """Of a state, and of the rows of `runs` before it."""
+        """Bytes of a state, and of the rows of `runs` before it."""
         return sum(run.num_tokens for run in runs) * self._row_bytes + self._state_bytes
 
     def checkpoint(self, key: bytes) -> tuple[Checkpoint | None, KVRows]:

@@ -173,7 +173,7 @@ class PrefixTree:
         return counts
 
     def lacking(self, node: Node) -> list[tuple[Node, int]]:
-        """Those of `window` that no other checkpoint holds, or fewer of their rows."""
+        """The parts of `window` of which no other checkpoint holds enough rows."""
         return [
             (at, count)
             for at, count in self.window(node)
@@ -206,7 +206,7 @@ class PrefixTree:
         self.touch(node)
 
     def drop_checkpoint(self, node: Node) -> None:
-        """With the runs that nothing needs any more."""
+        """Drop one checkpoint, and the runs that nothing needs any more."""
         if node.checkpoint is not None:
             self._release_checkpoint(node)
             self.prune(node)

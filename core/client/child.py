@@ -72,7 +72,7 @@ class Child(Generic[Message]):
             return self._process is not None
 
     async def close(self) -> None:
-        """Also while the process is starting. Idempotent."""
+        """End the process, even one that is starting. Idempotent."""
         async with self._starting:
             process, listening = self._process, self._listening
         if process is not None and listening is not None:

@@ -90,7 +90,7 @@ class DownloadsClient:
             await self._send(Pause(work=str(work)))
 
     async def close(self) -> None:
-        """Also while the process is starting. Idempotent."""
+        """End the process, even one that is starting; what has arrived is kept. Idempotent."""
         await self._child.close()
 
     async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:

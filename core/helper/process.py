@@ -89,7 +89,8 @@ class Helper:
         return running.pid if running is not None and running.alive else None
 
     def start(self) -> None:
-        """On Linux the process ends with the thread that starts it. Raises HelperFailedError."""
+        """Start the process now: on Linux it ends with the thread that starts it. Raises
+        HelperFailedError."""
         if self.pid is None:
             self.close()
             self._running = _Running(self._memory_bytes)
@@ -217,7 +218,7 @@ class _Running:
                 raise HelperFailedError("memory")
 
     def _resident(self) -> int:
-        """On Windows a virtual environment's Python is a child of the process."""
+        """Resident bytes; on Windows a virtual environment's Python is a child of the process."""
         process = psutil.Process(self.pid)
         held = [process, *(process.children() if sys.platform == "win32" else ())]
         return sum(int(each.memory_info().rss) for each in held)

@@ -119,7 +119,7 @@ class GatedDeltaNet:
 
 
 class _LowRank:
-    """Like `_projections`, with gate and steps in two products each."""
+    """Projections of Kimi Delta Attention: gate and steps are two products each."""
 
     def __init__(
         self, weights: Weights, width: int, shape: DeltaShape, input_norm: InputNorm | None

@@ -95,7 +95,7 @@ async def guarded(
     problem: Problem,
     work: Callable[[Request, Connection], Awaitable[None]],
 ) -> None:
-    """Until it is done or its client has gone; errors are answered."""
+    """Do the work of a request until it is done or its client has gone, and answer its errors."""
     connection, entry = Connection(send), entry_of(scope)
     try:
         await work(Request(scope, receive), connection)

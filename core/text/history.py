@@ -1,8 +1,7 @@
 """From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
 
 Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
-template's own text is split at added tokens.
-"""
+template's own text is split at added tokens, so nothing typed becomes a control token."""
 
 from __future__ import annotations
 

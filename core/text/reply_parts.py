@@ -375,7 +375,7 @@ class _Channel:
         return self._show(self.stops.push(text))
 
     def _without_label(self, text: str) -> str:
-        """While the text may still be the label it is held back."""
+        """The next text; while it may still be the label it is held back."""
         if not self._drops:
             return text
         text = self._begun + text

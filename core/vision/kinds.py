@@ -275,8 +275,8 @@ def _size_bytes(width: int, height: int) -> bytes:
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Like the reference, which exceeds the limit for narrow pictures, or with `keeps_most` within
-    it."""
+    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
+    than a token's edge, or with `keeps_most` within it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)

@@ -86,8 +86,8 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """If the event is too large, raise ProtocolError, or send that error as a request's last
-        event."""
+        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
+        last event."""
         try:
             frame = encode(event)
         except ProtocolError as error:

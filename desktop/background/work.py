@@ -83,7 +83,7 @@ class Wakefulness(QObject):
 
 
 async def _stay_awake() -> None:
-    """Until cancelled, for LONGEST_S at most."""
+    """Keep the computer awake until cancelled, for LONGEST_S at most."""
     await asyncio.sleep(PATIENCE_S)
     if sys.platform == "win32":
         ctypes.windll.kernel32.SetThreadExecutionState(CONTINUOUS | SYSTEM_REQUIRED)

@@ -57,7 +57,7 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """In chunks: outputs [n, hv, dv] float32; `state` is updated in place."""
+    """Compute in chunks: outputs [n, hv, dv] float32; `state` is updated in place."""
     rows = CHUNK if given.decay.dim() == 2 else CHANNEL_CHUNK
     outputs = [_chunk(chunk, state) for chunk in given.split(rows)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

@@ -212,7 +212,7 @@ def _six_bit_scales(packed: Tensor) -> Tensor:
 
 @cache
 def multiplies_blocks(device: torch.device) -> bool:
-    """Like `multiplies_integers`."""
+    """True if products with blocks compile on `device` and are right; if not, the log says why."""
     return are_right(
         _block_trials(device), device, "GGUF blocks are dequantised on load on this GPU"
     )

@@ -57,7 +57,7 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
 
 
 class PackedInt4Matrix(Matrix):
-    """In torch's packed int4 layout, for bfloat16; needs `multiplies_int4`."""
+    """A matrix in torch's packed int4 layout, for bfloat16; needs `multiplies_int4`."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         found = lanes()
@@ -101,7 +101,7 @@ class PackedInt4Matrix(Matrix):
 
 
 class DequantisingInt4Matrix(Matrix):
-    """For any type and processor."""
+    """A `Matrix` that dequantises at every call, for any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         self._halves, self._scales, self._bias = values, scales, bias
@@ -120,7 +120,7 @@ class DequantisingInt4Matrix(Matrix):
 
 
 class Int4Format:
-    """In torch's layout for products if `packed`."""
+    """4-bit weights, in torch's layout for products if `packed`."""
 
     is_plain = False
     quantises = True

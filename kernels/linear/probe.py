@@ -76,7 +76,7 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
 def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
-    """With one large matrix. A larger type has to be clearly faster."""
+    """The type that is faster with one large matrix. A larger type has to be clearly faster."""
     matrices = {
         dtype: held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
         for dtype, held in formats.items()

@@ -124,7 +124,7 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 @contextlib.contextmanager
 def scratch_in(folder: Path) -> Iterator[Path]:
-    """Also removes folders that killed builds left."""
+    """A temporary folder. Also removes folders that killed builds left."""
     _clear_left_behind(folder)
     # Windows keeps a program that has just run from being deleted, now and then.
     with tempfile.TemporaryDirectory(

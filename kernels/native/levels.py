@@ -53,7 +53,7 @@ LEVELS = (
 
 
 def machine() -> str:
-    """By one name on all systems."""
+    """This processor's architecture, by one name on all systems."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "aarch64": "arm64"}.get(name, name)
 

@@ -1,6 +1,7 @@
 """Take the pictures of the user guide: the real window, with the demo model, on a virtual screen.
 
-Usage: xvfb-run -s "-screen 0 1280x820x24" python packaging/guide/take_pictures.py en|de
+Usage, from the repository's root:
+PYTHONPATH=. xvfb-run -s "-screen 0 1280x820x24" python packaging/guide/take_pictures.py en|de
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from PIL import Image
 from PySide6.QtGui import QCursor, QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QWidget
 
+from core.api.reply_format import ReplyFormat
+from desktop import app
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from core.api.reply_format import ReplyFormat  # noqa: E402
-from desktop import app  # noqa: E402
-
 SETTLED_S = 2.0
 REPLY_S = 60.0
 CHOICES = ("The star is red.", "The star is green.", "The star is blue.")
@@ -37,7 +36,7 @@ class Photographer:
 
     async def until(self, reached: Callable[[], object]) -> None:
         async with asyncio.timeout(REPLY_S):
-            while not reached():  # noqa: ASYNC110
+            while not reached():  # noqa: ASYNC110 - what is waited for has no common signal
                 await asyncio.sleep(0.1)
 
     async def take(self, name: str, of: QWidget | None = None) -> None:

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import torch
 
-import core.engine.loaded
-import core.loading.tile_file
 from core.api.model_info import HEADROOM_BYTES
 from core.api.params import ModelSettings
 from core.api.prompt import Prompt, TextRun
@@ -45,7 +44,7 @@ class Noted(FileArena):
 
 
 def read_mapped(plan: HeldPlan, *given: Any, **options: Any) -> Any:
-    """As on a machine whose free memory holds all but the blocks."""
+    """Read a model as on a machine whose free memory holds all but the blocks."""
     room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES
     return read_model(plan, *given, **options, available=lambda device: room)
 
@@ -53,9 +52,11 @@ def read_mapped(plan: HeldPlan, *given: Any, **options: Any) -> Any:
 @torch.inference_mode()
 def main() -> None:
     fix_threads()
-    core.engine.loaded.read_model = read_mapped  # type: ignore[attr-defined]
-    core.loading.tile_file.FileArena = Noted  # type: ignore[attr-defined]
-    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as name:
+    with (
+        patch("core.engine.loaded.read_model", read_mapped),
+        patch("core.loading.tile_file.FileArena", Noted),
+        tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as name,
+    ):
         folder = Path(name)
         settings = ModelSettings(path=sys.argv[1], precision="published", cache_folder=name)
         loaded = load(settings, lambda done, total: None, go_on, partial(DiskStore, folder))

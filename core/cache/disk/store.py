@@ -18,8 +18,9 @@ from core.storage.store import DiskStore
 
 
 class SegmentStore:
-    """Of the model with `fingerprint`, of at most `cap` bytes. `trouble` says why the store is
-    closed or why the last write failed."""
+    """The segments of the model with `fingerprint`, of at most `cap` bytes.
+
+    `trouble` says why the store is closed or why the last write failed."""
 
     def __init__(self, blobs: DiskStore, fingerprint: bytes, cap: int) -> None:
         self.blobs = blobs

@@ -135,6 +135,7 @@ class TracedMemory(StepMemory):
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Over the first `count` tokens of a step by its own calls, so to the same bits."""
+    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
+    bits."""
     for layer, update in advances:
         update(state.layers[layer], count)
