@@ -70,12 +70,12 @@ class ChatSettings(QObject):
     def differences(self) -> list[str]:
         """Titles of the settings in which the shown chat differs from new ones in its folder."""
         usual, own = self.usual_in(self._chat.folder), self.begin
-        found = [tr("instructions")] if own.system != usual.system else []
+        found = [tr("Instructions")] if own.system != usual.system else []
         if own.format != usual.format:
-            found.append(tr("format of the replies"))
+            found.append(tr("Format of the replies"))
         for row in own_rows():
             if own.settings.get(row.key, ...) != usual.settings.get(row.key, ...):
-                found.append(row.title.lower())
+                found.append(row.title)
         return found
 
     def back(self) -> None:

@@ -4996,14 +4996,6 @@ Modell: {model}</translation>
         <translation>Erlauben Sie Waymark zuerst, sich zu verbinden; der Schalter ist in „Modell holen“.</translation>
     </message>
     <message>
-        <source>instructions</source>
-        <translation>Anweisungen</translation>
-    </message>
-    <message>
-        <source>format of the replies</source>
-        <translation>Format der Antworten</translation>
-    </message>
-    <message>
         <source>The chat has its default settings again.</source>
         <translation>Der Chat hat wieder die Standardeinstellungen.</translation>
     </message>

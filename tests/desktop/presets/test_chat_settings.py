@@ -44,7 +44,7 @@ async def test_own_values_reach_requests_of_their_chat_alone(
     assert asked.command.sampling.stop == ("END", "End\n")
     asked.finish("second")
     await ended(app)
-    assert words(app, "ownDiffers") == "Differs from the default: temperature, stop strings."
+    assert words(app, "ownDiffers") == "Differs from the default: Temperature, Stop strings."
     app.parts.chat.open(None)
     await until(lambda: words(app, "ownDiffers") == "As the default for new chats.")
     asked = await send(app, engine, "three")
