@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from PIL import Image
 from PySide6.QtGui import QCursor, QGuiApplication
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import app
+from desktop.window.main_window import MainWindow
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTLED_S = 2.0
@@ -30,7 +32,7 @@ WORDS = {
 
 
 class Photographer:
-    def __init__(self, window: app.MainWindow, language: str) -> None:
+    def __init__(self, window: MainWindow, language: str) -> None:
         self.window, self.parts, self.page = window, window._parts, window.page
         self.language = language
 
@@ -113,7 +115,8 @@ class Photographer:
         await self.take_dialog("models")
 
     def shown_dialog(self) -> QDialog:
-        return next(each for each in self.window.findChildren(QDialog) if each.isVisible())
+        dialogs: list[QDialog] = self.window.findChildren(QDialog)
+        return next(each for each in dialogs if each.isVisible())
 
     async def take_dialog(self, name: str) -> None:
         await asyncio.sleep(SETTLED_S)
@@ -122,26 +125,28 @@ class Photographer:
         dialog.close()
 
 
+class PhotographedApp(app.App):
+    language: str
+
+    def begin(self) -> None:
+        super().begin()
+        self.pictures = asyncio.ensure_future(self.take_pictures())
+
+    async def take_pictures(self) -> None:
+        try:
+            await Photographer(self.window, self.language).take_all()
+        finally:
+            self.leave()
+
+
 def main() -> None:
-    language = sys.argv[1]
+    PhotographedApp.language = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "settings.json").write_text(
-            f'{{"window": {{"theme": "light", "language": "{language}"}}}}'
+            f'{{"window": {{"theme": "light", "language": "{PhotographedApp.language}"}}}}'
         )
-        begin = app.App.begin
-
-        async def take(opened: app.App) -> None:
-            try:
-                await Photographer(opened.window, language).take_all()
-            finally:
-                opened.leave()
-
-        def begin_and_take(self: app.App) -> None:
-            begin(self)
-            self.taking = asyncio.ensure_future(take(self))
-
-        app.App.begin = begin_and_take
-        app.main(["--data", folder])
+        with mock.patch.object(app, "App", PhotographedApp):
+            app.main(["--data", folder])
 
 
 if __name__ == "__main__":
