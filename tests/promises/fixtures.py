@@ -131,7 +131,7 @@ HEADED: dict[str, Callable[[Path], object]] = {
     "headed": lambda path: with_head(path, Tiny(layers="LFLF", seed=5)),
     "headed_moe": lambda path: with_head(path, Tiny(layers="LF", seed=12), experts=True),
 }
-# Their pictures are positions in a line, and of one family large ones several tiles.
+# Their pictures are positions in a line or on a canvas, and some families' large ones tiles.
 TILED: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
@@ -143,6 +143,18 @@ TILED: dict[str, Callable[[Path], object]] = {
         path,
         TinyMiniCpmV(
             Tiny(layers="LF", seed=21), depth=2, inserted=0, patch=8, slice_patches=32, seed=21
+        ),
+    ),
+    "minicpm_v4_7": lambda path: write_minicpm_v(
+        path,
+        TinyMiniCpmV(
+            Tiny(layers="LF", seed=22),
+            depth=2,
+            inserted=0,
+            patch=8,
+            slice_patches=32,
+            on_canvas=True,
+            seed=22,
         ),
     ),
 }
