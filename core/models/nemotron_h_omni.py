@@ -6,10 +6,10 @@ RADIO: Ranzinger et al. 2024, arXiv:2312.06709.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,6 +28,8 @@ _EPSILON = 1e-5  # of the projector's norm; not in the config
 _SQUARE = 4  # patches of a token
 _TOWER, _LAST_NORM = "vision_model.radio_model.model", "vision_final_layernorm"
 _OLDER_KEYS = {"llm_config": "text_config", "vit_hidden_size": "vision_hidden_size"}
+
+Prefix = Annotated[int, Field(ge=0, le=2**12)]
 
 # ------------------------------------------------------------------ config
 
@@ -48,8 +50,8 @@ class RadioConfig(Settings):
     num_channels: Literal[3] = 3
     patch_size: Count = 16
     max_img_size: Count = 2048
-    num_cls_tokens: Index = 3
-    num_registers: Index = 7
+    num_cls_tokens: Prefix = 3
+    num_registers: Prefix = 7
 
     @model_validator(mode="after")
     def _fits(self) -> RadioConfig:
@@ -57,6 +59,8 @@ class RadioConfig(Settings):
             raise ValueError('"hidden_size" is not a multiple of "num_attention_heads"')
         if self.max_img_size < self.patch_size:
             raise ValueError('"max_img_size" is smaller than "patch_size"')
+        if not 1 <= self.hidden_size * self.mlp_ratio <= 2**24:
+            raise ValueError('"mlp_ratio" makes no sense')
         return self
 
     @property

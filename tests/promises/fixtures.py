@@ -33,6 +33,7 @@ from tests.oracle.tiny_lfm import (
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
 from tests.oracle.tiny_mtp import add_head, head_tensors
+from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, write_nemotron_omni
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
@@ -144,6 +145,9 @@ TILED: dict[str, Callable[[Path], object]] = {
         TinyMiniCpmV(
             Tiny(layers="LF", seed=21), depth=2, inserted=0, patch=8, slice_patches=32, seed=21
         ),
+    ),
+    "nemotron_omni": lambda path: write_nemotron_omni(
+        path, TinyNemotronOmni(TinyNemotron("M*", seed=24), depth=1, patch=8, seed=24)
     ),
     "minicpm_v4_7": lambda path: write_minicpm_v(
         path,

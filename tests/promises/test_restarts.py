@@ -33,7 +33,16 @@ from tests.storage.disks import PLENTY
 # Families that see, and whose pictures come back from disk.
 seeing = pytest.mark.parametrize(
     "kept",
-    ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "minicpm_v", "minicpm_v4_7", "gemma4"],
+    [
+        "hybrid",
+        "qwen3_vl",
+        "lfm2_vl",
+        "lfm3_vl",
+        "minicpm_v",
+        "minicpm_v4_7",
+        "nemotron_omni",
+        "gemma4",
+    ],
     indirect=True,
 )
 
