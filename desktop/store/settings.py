@@ -152,7 +152,7 @@ class PresetSettings(Settings):
 
 class ServerSettings(Settings):
     """`key` is a digest, empty until the server is switched on first; `steady`: see
-    `core.server.volatile`. `loads`: a program may have another model loaded by its name. The model
+    `core.server.held`. `loads`: a program may have another model loaded by its name. The model
     sleeps after `sleep_min` minutes without requests, never for 0."""
 
     on: bool = False
