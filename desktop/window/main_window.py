@@ -16,8 +16,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
-from desktop.background.closing import Closing
-from desktop.background.tray import Tray
+from desktop.background import Closing, Tray
 from desktop.chats.side_bar import SideBar
 from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
@@ -27,7 +26,7 @@ from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
-from desktop.presets.chat_settings_dialog import ChatSettingsDialog
+from desktop.presets import ChatSettingsDialog
 from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog

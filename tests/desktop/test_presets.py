@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.presets.chat_settings_dialog import ChatSettingsDialog
+from desktop.presets import ChatSettingsDialog
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, Preset, with_own
 from tests.desktop.conftest import OpenApp, until
