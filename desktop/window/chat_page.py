@@ -14,13 +14,12 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
+from desktop.chat.chat_dialogs import FormatDialog, InsertDialog
 from desktop.chat.chat_options import InstructionsPanel
 from desktop.chat.composer import Composer
 from desktop.chat.data.reading import Kind
 from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
-from desktop.chat.format_dialog import FormatDialog
-from desktop.chat.insert_dialog import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.transcript import LiveReply
 from desktop.chat.transcript_view import TranscriptView

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.insert_dialog import InsertDialog
+from desktop.chat.chat_dialogs import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.message_row import MessageRow
 from desktop.store.tables import messages
