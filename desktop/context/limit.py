@@ -22,7 +22,8 @@ from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop import theme
-from desktop.chat.chat import ChatController, conversation_of
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import conversation_of
 from desktop.chat.context_fill import (
     PREPARE,
     ContextFill,
