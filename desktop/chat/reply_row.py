@@ -13,8 +13,8 @@ from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.message_editor import PAUSE_MS, ComposerText
 from desktop.chat.message_row import MessageRow
-from desktop.chat.row_actions import RowActions
 from desktop.chat.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft

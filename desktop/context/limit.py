@@ -23,7 +23,6 @@ from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop import theme
 from desktop.chat.chat import ChatController
-from desktop.chat.conversation import conversation_of
 from desktop.chat.context_fill import (
     PREPARE,
     ContextFill,
@@ -33,6 +32,7 @@ from desktop.chat.context_fill import (
     longer_context,
     plan,
 )
+from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
