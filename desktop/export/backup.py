@@ -31,7 +31,8 @@ from desktop.services import Services
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, PresetSettings, read_settings
+from desktop.store.settings import AppSettings, PresetSettings
+from desktop.store.settings_file import read_settings
 from desktop.store.tables.fields import LAST_MOMENT
 
 ENTRY = "backup.json"

@@ -45,7 +45,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import messages
 from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply

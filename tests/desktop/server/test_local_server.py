@@ -28,7 +28,7 @@ from desktop.server.server import Stage
 from desktop.server.server_page import RequestList, cells
 from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, type_in, words
