@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
     QHeaderView,
-    QPlainTextEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -26,15 +24,15 @@ from desktop import theme
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
+from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
-from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.plain_text import shortened
 
-WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
+WIDTH, HEIGHT = 860, 760
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
 LONGEST_SLEEP_MIN = 1_440
 LEAST_HEIGHT = 150
@@ -95,21 +93,19 @@ class AccessBox(QFrame):
         self.setObjectName("serverAccess")
         self.setProperty("class", "card")
         self._server = server
-        self._on, on = _switch(
-            "serverOn", tr("Let programs on this computer use the model"), server.switch
-        )
-        self._lan, lan = _switch(
-            "serverLan", tr("Also let other computers in this network"), server.allow_lan
-        )
-        self._steady, steady = _switch(
+        # By the names of their settings.
+        self._controls: dict[str, Switch | QSpinBox] = {}
+        on = self._switch("on", "serverOn", tr("Let programs on this computer use the model"))
+        lan = self._switch("lan", "serverLan", tr("Also let other computers in this network"))
+        steady = self._switch(
+            "steady",
             "serverSteady",
             tr("Hold lines steady that programs change with each request, such as dates"),
-            server.keep_steady,
         )
-        self._loads, loads = _switch(
+        loads = self._switch(
+            "loads",
             "serverLoads",
             tr("Load another model of this computer when a program asks for it by name"),
-            server.allow_loads,
         )
         self._state = Label(name="serverState", style="muted small", wraps=True)
         self._warning = _warning(
@@ -141,20 +137,18 @@ class AccessBox(QFrame):
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
-        ports = (LOWEST_PORT, HIGHEST_PORT)
-        self._port = _number("serverPort", tr("Port"), ports, server.set_port)
+        port = self._number("port", "serverPort", tr("Port"), LOWEST_PORT, HIGHEST_PORT)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
         self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
-        sleep = tr("Sleep after")
-        self._sleep = _number("serverSleep", sleep, (0, LONGEST_SLEEP_MIN), server.sleep_after)
-        self._sleep.setSpecialValueText(tr("never"))
-        self._sleep.setSuffix(tr(" minutes"))
+        sleep = self._number("sleep_min", "serverSleep", tr("Sleep after"), 0, LONGEST_SLEEP_MIN)
+        sleep.setSpecialValueText(tr("never"))
+        sleep.setSuffix(tr(" minutes"))
         set_tip(
-            self._sleep,
+            sleep,
             tr(
                 "The model's memory is freed after so long without requests, of this window too. "
                 "The next one loads it again, and finds what was read on disk."
@@ -163,12 +157,26 @@ class AccessBox(QFrame):
         form = QFormLayout()
         for words, controls in (
             (tr("Address"), row(self._address, self._copy_address, None)),
-            (tr("Port"), row(self._port, None)),
+            (tr("Port"), row(port, None)),
             (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
-            (sleep, row(self._sleep, None)),
+            (tr("Sleep after"), row(sleep, None)),
         ):
             form.addRow(Label(words, style="label"), controls)
         return form
+
+    def _switch(self, setting: str, name: str, words: str) -> QHBoxLayout:
+        control = self._controls[setting] = named(Switch(), name, words)
+        control.toggled.connect(partial(self._server.change, setting))
+        return row(control, Label(words), None)
+
+    def _number(self, setting: str, name: str, words: str, least: int, most: int) -> QSpinBox:
+        control = self._controls[setting] = named(QSpinBox(), name, words)
+        control.setRange(least, most)
+        control.setGroupSeparatorShown(False)
+        control.setKeyboardTracking(False)
+        control.lineEdit().setTextMargins(7, 0, 0, 0)
+        control.valueChanged.connect(partial(self._server.change, setting))
+        return control
 
     @property
     def _url(self) -> str:
@@ -177,18 +185,15 @@ class AccessBox(QFrame):
 
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
-        for control, value in (
-            (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
-            (self._loads, settings.loads),
-        ):  # fmt: skip
+        for setting, control in self._controls.items():
+            value = getattr(settings, setting)
             control.blockSignals(True)
-            control.setChecked(value)
+            if isinstance(control, Switch):
+                control.setChecked(value)
+                control.update()
+            else:
+                control.setValue(value)
             control.blockSignals(False)
-            control.update()
-        for box, amount in ((self._port, settings.port), (self._sleep, settings.sleep_min)):
-            box.blockSignals(True)
-            box.setValue(amount)
-            box.blockSignals(False)
         self._state.setText(server.status.words())
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
@@ -203,67 +208,8 @@ class AccessBox(QFrame):
         self._loads_warning.setVisible(settings.loads)
 
 
-def _switch(name: str, words: str, changed: Callable[[bool], None]) -> tuple[Switch, QHBoxLayout]:
-    """The control, and the row of it and its words."""
-    control = named(Switch(), name, words)
-    control.toggled.connect(changed)
-    return control, row(control, Label(words), None)
-
-
-def _number(
-    name: str, words: str, limits: tuple[int, int], changed: Callable[[int], None]
-) -> QSpinBox:
-    control = named(QSpinBox(), name, words)
-    control.setRange(*limits)
-    control.setGroupSeparatorShown(False)
-    control.setKeyboardTracking(False)
-    control.lineEdit().setTextMargins(7, 0, 0, 0)
-    control.valueChanged.connect(changed)
-    return control
-
-
 def _warning(name: str, words: str) -> Label:
     return Label(words, name=name, style="warning small", wraps=True)
-
-
-class ConnectBox(QFrame):
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("serverConnect")
-        self.setProperty("class", "card")
-        self._snippets: tuple[Snippet, ...] = ()
-        self._program = named(QComboBox(), "serverProgram", tr("Program"))
-        self._program.currentIndexChanged.connect(self._show)
-        self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
-        self._text = named(QPlainTextEdit(), "serverSnippet", tr("Text to paste"))
-        self._text.setReadOnly(True)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
-        self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
-        self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
-        self._copy.clicked.connect(lambda: _copy(self._text.toPlainText(), self._copy))
-        column(
-            row(self._program, self._copy, None),
-            self._place,
-            self._text,
-            of=self,
-            margins=(12, 10, 12, 10),
-            spacing=8,
-        )
-
-    def show_snippets(self, found: tuple[Snippet, ...]) -> None:
-        if found == self._snippets:
-            return
-        self._snippets = found
-        if not self._program.count():
-            self._program.addItems([each.program for each in found])
-        self._show()
-
-    def _show(self) -> None:
-        index = self._program.currentIndex()
-        if 0 <= index < len(self._snippets):
-            self._place.setText(self._snippets[index].place)
-            self._text.setPlainText(self._snippets[index].text)
 
 
 def _copy(text: str, button: CopyButton) -> None:
