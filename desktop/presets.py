@@ -176,7 +176,7 @@ class ChatSettingsDialog(QDialog):
         self._editors = [SettingEditor(each, settings, prefix="own") for each in own_rows()]
         close = Button(tr("Close"), name="chatSettingsClose")
         close.clicked.connect(self.close)
-        note = tr("In place of the settings for all chats, from the next message on.")
+        note = tr("They replace the settings for all chats, from the next message on.")
         content = QWidget()
         column(*self._editors, None, of=content, margins=(0, 0, 8, 0), spacing=14)
         parts = (
@@ -196,7 +196,7 @@ class ChatSettingsDialog(QDialog):
     def _show(self) -> None:
         found = self._settings.differences()
         words = tr("Differs from the default: {what}.").format(what=", ".join(found))
-        self._differs.setText(words if found else tr("As the default for new chats."))
+        self._differs.setText(words if found else tr("The same as the default for new chats."))
         self._back.setEnabled(bool(found))
         model = self._settings.engine.model
         for editor in self._editors:

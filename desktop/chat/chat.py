@@ -295,7 +295,7 @@ class ChatController(ShownChat):
     async def _take_over(self, message: Message) -> None:
         found = await self._database.run(message_tree.followers, message)
         if found is None:
-            self.said.emit(tr("No other version has messages after it."))
+            self.said.emit(tr("No messages follow another version."))
             return
         await self._move(found)
         self.moved.emit(found)

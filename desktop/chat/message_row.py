@@ -161,7 +161,7 @@ class MessageRow(TextOwner):
         if row.message.is_reply:
             of_place.insert(0, (tr("Edit the reply"), self.edit))
         if row.last and len(row.message.siblings) > 1:
-            take_over = tr("Move what follows another version here")
+            take_over = tr("Move the messages after another version here")
             of_place.append((take_over, lambda: asked.take_over_asked.emit(row.id)))
         if row.last and not row.message.is_reply:
             answer = tr("Write a reply")

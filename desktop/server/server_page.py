@@ -96,11 +96,13 @@ class AccessBox(QFrame):
         # By the names of their settings.
         self._controls: dict[str, Switch | QSpinBox] = {}
         on = self._switch("on", "serverOn", tr("Let programs on this computer use the model"))
-        lan = self._switch("lan", "serverLan", tr("Also let other computers in this network"))
+        lan = self._switch(
+            "lan", "serverLan", tr("Also let other computers in this network use it")
+        )
         steady = self._switch(
             "steady",
             "serverSteady",
-            tr("Hold lines steady that programs change with each request, such as dates"),
+            tr("Ignore changes in lines that differ with each request, such as dates"),
         )
         loads = self._switch(
             "loads",
@@ -111,13 +113,13 @@ class AccessBox(QFrame):
         self._warning = _warning(
             "serverLanWarning",
             tr(
-                "Other computers reach this one at its own address in the network. Whoever has the "
-                "key can ask the model, and what is asked and answered is not encrypted: anyone on "
-                "the network's way can read it."
+                "Other computers reach this one at its address in the network. Anyone who "
+                "has the key can use the model. Nothing is encrypted: others in the network "
+                "can read requests and replies."
             ),
         )
         self._loads_warning = _warning(
-            "serverLoadsWarning", tr("Then programs decide which model this window uses, too.")
+            "serverLoadsWarning", tr("Programs then also decide which model this window uses.")
         )
         column(
             on,
@@ -150,8 +152,9 @@ class AccessBox(QFrame):
         set_tip(
             sleep,
             tr(
-                "The model's memory is freed after so long without requests, of this window too. "
-                "The next one loads it again, and finds what was read on disk."
+                "Unloads the model after this many minutes without requests, from this "
+                "window or from programs. The next request loads it again, and contexts "
+                "saved on disk are reused."
             ),
         )
         form = QFormLayout()
@@ -199,8 +202,11 @@ class AccessBox(QFrame):
         self._state.setProperty("class", "error small" if failed else "muted small")
         theme.restyle(self._state)
         self._address.setText(self._url)
-        words = tr("Made; only this server's digest of it is kept. A new one replaces it.")
-        none = tr("Made when the server is switched on first.")
+        words = tr(
+            "There is a key. Only its digest is stored, so it can't be shown again; a new key "
+            "replaces it."
+        )
+        none = tr("Made when you first switch the server on.")
         self._key.setText(server.new_key or (words if settings.key else none))
         self._copy_key.setVisible(bool(server.new_key))
         self._renew.setVisible(bool(settings.key))
@@ -259,11 +265,13 @@ class RequestList(QTreeWidget):
 
 
 def cells(seen: RequestSeen) -> tuple[str, ...]:
-    counted = seen.reused or seen.read
+    counted, state = seen.reused or seen.read, state_words(seen)
+    if seen.volatile:
+        state += ", " + tr("changes ignored: {lines}").format(lines=", ".join(seen.volatile))
     return (
         shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
         shortened(seen.path, LONGEST_NAME),
-        ", ".join((state_words(seen), *volatile_words(seen))),
+        state,
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
@@ -271,17 +279,11 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
     )
 
 
-def volatile_words(seen: RequestSeen) -> tuple[str, ...]:
-    if not seen.volatile:
-        return ()
-    return (tr("kept steady: {lines}").format(lines=", ".join(seen.volatile)),)
-
-
 def state_words(seen: RequestSeen) -> str:
     if seen.state == "refused":
         known = {
             401: tr("Refused: wrong key"),
-            403: tr("Refused: a web page or a foreign name"),
+            403: tr("Refused: from a web page, or under another host name"),
             404: tr("Refused: no such address"),
             429: tr("Refused: too many wait"),
             503: tr("Ended: no model"),
@@ -293,5 +295,5 @@ def state_words(seen: RequestSeen) -> str:
         "reading": tr("Reading"),
         "writing": tr("Writing"),
         "done": tr("Done"),
-        "gone": tr("Left by the program"),
+        "gone": tr("Cancelled by the program"),
     }[seen.state]
