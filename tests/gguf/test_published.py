@@ -57,7 +57,7 @@ MODELS = {
 
 
 def mixed(names: tuple[str, ...]) -> Change:
-    """As in a file of one type whose more important matrices have another."""
+    """Convert like a release of one type whose more important matrices have another."""
     usual, better = (blocks(GGMLQuantizationType[name]) for name in names)
 
     def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
