@@ -65,7 +65,7 @@ _IMPORTANT = ("attn_v", "ffn_down", "output.", "token_embd", "blk.0.ffn_gate", "
 
 
 def mixed(names: tuple[str, ...]) -> Change:
-    """As in a file of one type whose more important matrices have another."""
+    """Convert like a release of one type whose more important matrices have another."""
     usual, better = (blocks(GGMLQuantizationType[name]) for name in names)
 
     def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
