@@ -76,7 +76,7 @@ CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
 
 
 def few(name: str, *keys: str) -> dict[str, Any]:
-    """What a file that leaves out all but these keys has of them."""
+    """A released config.json with only these keys."""
     return {key: RELEASED[name][key] for key in ("model_type", *keys)}
 
 

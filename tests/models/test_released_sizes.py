@@ -1,4 +1,4 @@
-"""What docs/models.md says of releases: parameters and bytes that follow from their config.json."""
+"""Parameters and bytes in docs/models.md follow from the config.json of the releases."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ RELEASES: dict[str, dict[str, Any]] = {
 
 
 def spelled(parameters: int) -> str:
-    """As the page has it."""
     millions = parameters / 1e6
     return f"{millions:.0f} M" if millions < 1000 else f"{millions / 1000:.2f} B"
 

@@ -93,7 +93,7 @@ def prompt_of(pieces: Pieces, grid: int = 4096) -> Prompt:
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: ids, which of them are image, pixels and grids."""
+    """Arguments of the oracle's forward: ids, types of tokens, pixels and grids."""
     ids = torch.tensor([prompt_of(pieces).ids(token_id("<|image_pad|>"))])
     pictures = [piece for piece in pieces if isinstance(piece, Picture)]
     if not pictures:
@@ -139,7 +139,7 @@ def our_logits(model: Decoder, pieces: Pieces, cuts: Sequence[int] = ()) -> Tens
 
 
 def logits_between(model: Decoder, given: tuple[Tensor, Tensor], cuts: Sequence[int]) -> Tensor:
-    """As `our_logits`, from embeddings and positions."""
+    """Like `our_logits`, from embeddings and positions."""
     embeddings, places = given
     memory = ConcatenatingMemory(model.layer_specs)
     edges = [0, *cuts, embeddings.shape[0]]
@@ -187,7 +187,7 @@ def greedy(model: Decoder, pieces: Pieces, forced: Sequence[int]) -> Tensor:
 
 
 def assert_greedy_tokens(pair: Pair, pieces: Pieces, count: int = 24) -> None:
-    """What the oracle generates greedily after a text, token by token with its cache."""
+    """Assert that we sample the tokens that the oracle generates greedily with its cache."""
     ids, oracle = torch.tensor(pieces), cast(Any, pair.oracle)
     made = oracle.generate(
         input_ids=ids,

@@ -156,7 +156,7 @@ def test_T5_T2_a_spliced_reply_equals_the_oracles_where_it_was_sampled_as_it_rea
 
 
 def _joins_its_surroundings(answer: str) -> bool:
-    """What starts with a mark or sign could join the line end before it in the oracle's piece."""
+    """A mark or sign at the start could join the line end before it in the oracle's piece."""
     return not answer[:1].isalnum() or not answer[0].isascii()
 
 

@@ -1,4 +1,4 @@
-"""Where model folders keep their text files, and what is said when one is missing or broken."""
+"""Text files of model folders, and the errors if one is missing or broken."""
 
 from __future__ import annotations
 
