@@ -19,6 +19,7 @@ from desktop import theme
 from desktop.background.closing import Closing
 from desktop.background.tray import Tray
 from desktop.chats.side_bar import SideBar
+from desktop.compare.compare_dialog import CompareDialog
 from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
@@ -130,6 +131,7 @@ class MainWindow(QMainWindow):
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self._show_library,
+            "actionCompare": self._show_compare,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self._show_get_model,
             "actionServer": lambda: dialogs.come_up(self._server),
@@ -192,12 +194,16 @@ class MainWindow(QMainWindow):
             asking.file_asked.connect(lambda: self._choose_and_load(file=True))
             asking.get_asked.connect(self._show_get_model)
             asking.library_asked.connect(self._show_library)
-        page.header.model.search_asked.connect(self._look_for_models)
-        page.header.model.place_asked.connect(page.run_at)
-        page.header.model.servers_asked.connect(self._show_servers)
+        for asked, act in (
+            (page.header.model.search_asked, self._look_for_models),
+            (page.header.model.compare_asked, self._show_compare),
+            (page.header.model.place_asked, page.run_at),
+            (page.header.model.servers_asked, self._show_servers),
+            (page.header.model.settings_asked, self._show_model_settings),
+        ):
+            asked.connect(act)
         parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
-        page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
         page.composer.add.clicked.connect(self._choose_pictures)
@@ -328,6 +334,13 @@ class MainWindow(QMainWindow):
         dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
         dialog.load_asked.connect(self._load_path)
         dialog.get_asked.connect(self._show_get_model)
+        dialog.compare_asked.connect(self._show_compare)
+        return dialog
+
+    @cached_property
+    def _compare(self) -> CompareDialog:
+        dialog = CompareDialog(self._parts.compare, self._parts.library, self._parts.chat, self)
+        dialog.link_asked.connect(self._open_link)
         return dialog
 
     @cached_property
@@ -362,6 +375,9 @@ class MainWindow(QMainWindow):
 
     def _show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)
+
+    def _show_compare(self) -> None:
+        dialogs.come_up(self._compare, self._compare.message)
 
     def _show_search(self, words: str = "") -> None:
         self._search.begin(words)

@@ -22,7 +22,14 @@ from desktop.store.settings import AppSettings, SettingsFile, WindowSettings
 from tests.desktop.conftest import OpenApp
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("actionContext", "actionSettings", "actionSearchMessages", "actionServer", "actionModels")
+PAGES = (
+    "actionContext",
+    "actionSettings",
+    "actionSearchMessages",
+    "actionServer",
+    "actionModels",
+    "actionCompare",
+)
 CODES = sorted(path.stem.removeprefix("waymark_") for path in LANGUAGES_FOLDER.glob("*.ts"))
 
 
