@@ -120,6 +120,7 @@ class MainWindow(QMainWindow):
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self.dialogs.show_library,
+            "actionCompare": self.dialogs.show_compare,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self.dialogs.show_get_model,
             "actionServer": lambda: dialogs.come_up(self.dialogs.server),
@@ -183,6 +184,7 @@ class MainWindow(QMainWindow):
             asking.get_asked.connect(self.dialogs.show_get_model)
             asking.library_asked.connect(self.dialogs.show_library)
         page.header.model.search_asked.connect(self.dialogs.look_for_models)
+        page.header.model.compare_asked.connect(self.dialogs.show_compare)
         page.header.model.place_asked.connect(page.run_at)
         page.header.model.servers_asked.connect(self.dialogs.show_servers)
         parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
