@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from core.api.chat import ToolCall
 from core.api.json_text import parse_json
-from core.api.tools import TEXT_MARK, ToolSyntax
+from core.api.reply_format import TEXT_MARK, ToolSyntax
 
 Schemas = Mapping[str, Mapping[str, Any]]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.api.chat import Tool, ToolCall
-from core.api.tools import MARKS, ToolSyntax
+from core.api.reply_format import MARKS, ToolSyntax
 from core.server.call_syntaxes import SYNTAXES, written
 
 
