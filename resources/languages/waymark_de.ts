@@ -3320,6 +3320,18 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Schlafen nach</translation>
     </message>
     <message>
+        <source>Web pages</source>
+        <translation>Webseiten</translation>
+    </message>
+    <message>
+        <source>none, or addresses such as https://page.example</source>
+        <translation>keine, oder Adressen wie https://seite.example</translation>
+    </message>
+    <message>
+        <source>Pages at these addresses may ask the model from a browser, if they have the key.</source>
+        <translation>Seiten mit diesen Adressen dürfen das Modell aus einem Browser fragen, wenn sie den Schlüssel haben.</translation>
+    </message>
+    <message>
         <source>Request</source>
         <translation>Anfrage</translation>
     </message>
