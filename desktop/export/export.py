@@ -17,6 +17,7 @@ from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
 from core.system.private_files import write_whole
 from desktop.chats.chats import ChatsController
+from desktop.engine.error_words import error_text, in_language
 from desktop.export.archive import add_archive, known_pictures, read_archive
 from desktop.export.printing import Printout
 from desktop.export.reading import ChatsFile, FoundChat
@@ -169,8 +170,8 @@ class ExportController(QObject):
         except OSError as error:
             report.error = f"{error.strerror or type(error).__name__}."
         except WaymarkError as error:
-            title = "" if isinstance(error, NotAnExportError) else f"{error.title}. "
-            report.error = f"{title}{error.message}"
+            alone = isinstance(error, NotAnExportError)
+            report.error = in_language(error.message) if alone else error_text(error)
         return report
 
     async def _take(self, file: ChatsFile, found: FoundChat, report: ImportReport) -> None:

@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 
 from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
 from core.api.errors import WaymarkError
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import picture_format
 from core.client.blobs import read_regular
 from desktop.chat.markdown.conversion import html_parser
 from desktop.i18n import tr
@@ -236,10 +236,8 @@ def digests_of(chat: ArchivedChat) -> list[str]:
 
 
 def suffix_of(data: bytes) -> str:
-    for each in PICTURE_FORMATS:
-        if data.startswith(each.beginnings):
-            return each.suffixes[0]
-    return ".bin"
+    known = picture_format(data)
+    return known.suffixes[0] if known else ".bin"
 
 
 def author(message: ArchivedMessage) -> str:

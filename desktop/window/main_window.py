@@ -22,11 +22,13 @@ from desktop.chats.side_bar import SideBar
 from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
+from desktop.engine.error_words import error_text
 from desktop.export.export_menu import ExportMenu
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
+from desktop.pictures.screen_part import can_read_screen, choose_screen_part
 from desktop.presets.chat_settings_dialog import ChatSettingsDialog
 from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.search_dialog import SearchDialog
@@ -115,6 +117,7 @@ class MainWindow(QMainWindow):
             "actionNewFolder": self._make_folder,
             "actionAddPictures": self._choose_pictures,
             "actionAddFolder": self._choose_folder,
+            "actionAddScreen": self._choose_screen_part,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionMove": side_bar.move_current,
@@ -198,9 +201,13 @@ class MainWindow(QMainWindow):
         parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
-        page.header.chats.clicked.connect(self._sides.toggle_left)
-        page.header.side.clicked.connect(self._sides.toggle_right)
-        page.composer.add.clicked.connect(self._choose_pictures)
+        for button, act in (
+            (page.header.chats, self._sides.toggle_left),
+            (page.header.side, self._sides.toggle_right),
+            (page.composer.add, self._choose_pictures),
+            (page.composer.add_screen, self._choose_screen_part),
+        ):
+            button.clicked.connect(act)
         page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.document_found.connect(
@@ -243,20 +250,35 @@ class MainWindow(QMainWindow):
 
     def _enable(self) -> None:
         rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
-        for name, enabled in (
-            ("actionStop", self._parts.chat.running is not None),
-            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
-            ("actionFind", bool(rows)),
-            ("actionExport", bool(rows)),
-            ("actionPrint", bool(rows)),
-            ("actionRename", selected),
-            ("actionPin", self.side_bar.has_chat),
-            ("actionMove", self.side_bar.has_chat),
-            ("actionDelete", selected),
-            ("actionEject", self._parts.engine.model is not None),
-            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        empty, unselected = tr("the chat is empty"), tr("no chat is selected")
+        for name, enabled, why_not in (
+            ("actionStop", self._parts.chat.running is not None, tr("no reply is being written")),
+            (
+                "actionRegenerate",
+                bool(rows) and rows[-1].message.is_reply,
+                tr("the chat doesn't end with a reply"),
+            ),
+            (
+                "actionAddScreen",
+                can_read_screen(),
+                tr("Wayland shows programs only their own windows"),
+            ),
+            ("actionFind", bool(rows), empty),
+            ("actionExport", bool(rows), empty),
+            ("actionPrint", bool(rows), empty),
+            ("actionRename", selected, unselected),
+            ("actionPin", self.side_bar.has_chat, unselected),
+            ("actionMove", self.side_bar.has_chat, unselected),
+            ("actionDelete", selected, unselected),
+            ("actionEject", self._parts.engine.model is not None, tr("no model is loaded")),
+            (
+                "actionRestart",
+                self._parts.engine.status.phase not in STARTING,
+                tr("the engine is starting"),
+            ),
         ):
             self.actions_by_name[name].setEnabled(enabled)
+            self.actions_by_name[name].setStatusTip("" if enabled else why_not)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
@@ -277,6 +299,14 @@ class MainWindow(QMainWindow):
         chosen = await dialogs.choose_folder(self, tr("Add a folder of documents"), "")
         if chosen:
             self.page.composer.add_files([Path(chosen)])
+
+    def _choose_screen_part(self) -> None:
+        self._parts.tasks.spawn(self._add_screen_part(), tr("Adding a part of the screen"))
+
+    async def _add_screen_part(self) -> None:
+        image = await choose_screen_part(self)
+        if not image.isNull():
+            self.page.composer.add_image(image, tr("Part of the screen"))
 
     async def _add_chosen(self, add: AddFiles) -> None:
         chosen = await dialogs.choose_files(self)
@@ -374,7 +404,7 @@ class MainWindow(QMainWindow):
         self._parts.tasks.spawn(dialogs.open_link(self, address), tr("Opening a link"))
 
     def _show_error(self, error: ErrorInfo) -> None:
-        self.toast.say(f"{error.title}. {error.message}", "error")
+        self.toast.say(error_text(error), "error")
 
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:

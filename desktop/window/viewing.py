@@ -15,9 +15,10 @@ from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import PICTURE_BEGINNING, picture_format
 from desktop.documents.document_dialog import Choose, DocumentDialog
 from desktop.documents.parts import estimated_tokens
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
@@ -81,7 +82,7 @@ class Viewing(QObject):
         try:
             rendered = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
-            why = f"{error.info().title}. {error.message}"
+            why = error_text(error)
         # The viewer may be closed by now, or show another picture.
         if not shiboken6.isValid(viewer) or viewer.picture is not picture:
             return
@@ -133,11 +134,9 @@ class Viewing(QObject):
 def suggested_name(name: str, source: Path) -> str:
     """With the suffix of the picture's format. Raises OSError."""
     with source.open("rb") as file:
-        beginning = file.read(4)
+        known = picture_format(file.read(PICTURE_BEGINNING))
     stem = Path(_safe(name) or tr("Picture"))
-    suffixes: tuple[str, ...] = next(
-        (each.suffixes for each in PICTURE_FORMATS if beginning.startswith(each.beginnings)), ("",)
-    )
+    suffixes = known.suffixes if known else ("",)
     return str(stem) if stem.suffix.lower() in suffixes else f"{stem}{suffixes[0]}"
 
 

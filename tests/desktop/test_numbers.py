@@ -45,7 +45,9 @@ def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "0.00 s"),
+        (0.0, "0 s"),
+        (0.0004, "< 0.01 s"),
+        (0.005, "0.01 s"),
         (0.044, "0.04 s"),
         (0.41, "0.4 s"),
         (9.96, "10 s"),
