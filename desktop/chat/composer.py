@@ -6,7 +6,7 @@ from collections.abc import Container
 from functools import partial
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QImage, QMouseEvent
+from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 
 from desktop import theme
 from desktop.chat.chat import ChatController
@@ -26,6 +26,8 @@ from desktop.widgets.plain import Button, Label, set_tip
 
 # From the first key that isn't counted, so that the count is updated while typing.
 COUNTED_AFTER_MS = 250
+# A narrower composer has no button for the screen.
+SCREEN_BUTTON_WIDTH = 520
 
 
 class Composer(DraftEditor):
@@ -39,8 +41,7 @@ class Composer(DraftEditor):
         self._suggested = ""
         self.format = ComposerFormat(chat)
         self.add_screen = IconButton("screen", tr("Add a part of the screen"), name="addScreen")
-        if not can_read_screen():
-            self.add_screen.hide()
+        self.add_screen.hide()
         in_use = tr("Instructions are in use: show or hide them")
         self.instructions = IconButton("chat", in_use, name="composerInstructions")
         self.instructions.hide()
@@ -117,6 +118,12 @@ class Composer(DraftEditor):
         # The frame looks like one field.
         self.text.setFocus()
         super().mousePressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        # The field needs the room more; the menu has the action too.
+        has_room = self.width() >= theme.px(SCREEN_BUTTON_WIDTH)
+        self.add_screen.setVisible(has_room and can_read_screen())
 
     def _build(self) -> None:
         options = self.format.button, self.thinking, self.settings, self.instructions

@@ -86,6 +86,10 @@ TITLES = (
     QT_TRANSLATE_NOOP("", "The model was not deleted"),
     QT_TRANSLATE_NOOP("", "Waymark could not start"),
     QT_TRANSLATE_NOOP("", "The chats can't be stored"),
+    QT_TRANSLATE_NOOP("", "The damaged chats could not be recovered"),
+    QT_TRANSLATE_NOOP("", "The chats could not be converted for this version"),
+    QT_TRANSLATE_NOOP("", "This file doesn't hold Waymark's chats"),
+    QT_TRANSLATE_NOOP("", "These chats belong to a newer Waymark"),
     QT_TRANSLATE_NOOP("", "There is no summary"),
 )
 # The first that fits a message holds. What {reason} and {place} stand for is translated too.
@@ -168,9 +172,8 @@ MESSAGES = (
         "computer is busy or the disk is slow, try again.",
     ),
     QT_TRANSLATE_NOOP("", "{name} was changed after the model was loaded. Load the model again."),
-    QT_TRANSLATE_NOOP("", "The model needs {needed} {place}, {free} is free."),
-    QT_TRANSLATE_NOOP("", "of memory"),
-    QT_TRANSLATE_NOOP("", "on the graphics card"),
+    QT_TRANSLATE_NOOP("", "The model needs {needed} of memory, {free} is free."),
+    QT_TRANSLATE_NOOP("", "The model needs {needed} on the graphics card, {free} is free."),
     QT_TRANSLATE_NOOP("", "No room for the next {size} MB of the model."),
     QT_TRANSLATE_NOOP(
         "",

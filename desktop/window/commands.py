@@ -23,7 +23,7 @@ from desktop.search.folding import fold
 from desktop.widgets.layouts import column
 from desktop.widgets.search_field import SearchField
 
-WIDTH, HEIGHT = 520, 420
+WIDTH, HEIGHT = 620, 420
 MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 ITEM = Qt.ItemDataRole.UserRole
 NATIVE = QKeySequence.SequenceFormat.NativeText

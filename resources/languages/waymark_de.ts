@@ -5488,6 +5488,22 @@ Modell: {model}</translation>
         <translation>Die Chats können nicht gespeichert werden</translation>
     </message>
     <message>
+        <source>The damaged chats could not be recovered</source>
+        <translation>Die beschädigten Chats konnten nicht gerettet werden</translation>
+    </message>
+    <message>
+        <source>The chats could not be converted for this version</source>
+        <translation>Die Chats konnten nicht für diese Version umgewandelt werden</translation>
+    </message>
+    <message>
+        <source>This file doesn&apos;t hold Waymark&apos;s chats</source>
+        <translation>Diese Datei enthält keine Chats von Waymark</translation>
+    </message>
+    <message>
+        <source>These chats belong to a newer Waymark</source>
+        <translation>Diese Chats gehören zu einem neueren Waymark</translation>
+    </message>
+    <message>
         <source>There is no summary</source>
         <translation>Es gibt keine Zusammenfassung</translation>
     </message>
@@ -5652,16 +5668,12 @@ Modell: {model}</translation>
         <translation>{name} wurde geändert, nachdem das Modell geladen war. Laden Sie das Modell neu.</translation>
     </message>
     <message>
-        <source>The model needs {needed} {place}, {free} is free.</source>
-        <translation>Das Modell braucht {needed} {place}, frei sind {free}.</translation>
+        <source>The model needs {needed} of memory, {free} is free.</source>
+        <translation>Das Modell braucht {needed} Speicher, frei sind {free}.</translation>
     </message>
     <message>
-        <source>of memory</source>
-        <translation>Speicher</translation>
-    </message>
-    <message>
-        <source>on the graphics card</source>
-        <translation>auf der Grafikkarte</translation>
+        <source>The model needs {needed} on the graphics card, {free} is free.</source>
+        <translation>Das Modell braucht {needed} auf der Grafikkarte, frei sind {free}.</translation>
     </message>
     <message>
         <source>No room for the next {size} MB of the model.</source>

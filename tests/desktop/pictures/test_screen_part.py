@@ -149,6 +149,9 @@ async def test_a_cancelled_choice_brings_the_window_back(
     QTest.keyClick(covers()[0], Qt.Key.Key_Escape)
     await until(app.window.isVisible)
     assert not covers() and not app.parts.chat.draft.pictures
+    # A narrow composer leaves the room to the field.
+    app.window.resize(940, 600)
+    await until(lambda: not find(app, QWidget, "addScreen").isVisible())
 
 
 async def test_a_screen_that_can_t_be_read_is_named(
