@@ -13,7 +13,7 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from core.api.errors import ErrorInfo, WaymarkError
 
-TITLES = (
+_TITLES = (
     QT_TRANSLATE_NOOP("", "Something went wrong"),
     QT_TRANSLATE_NOOP("", "Stopped"),
     QT_TRANSLATE_NOOP("", "A model file is missing"),
@@ -93,7 +93,7 @@ TITLES = (
     QT_TRANSLATE_NOOP("", "There is no summary"),
 )
 # The first that fits a message holds. What {reason} and {place} stand for is translated too.
-MESSAGES = (
+_MESSAGES = (
     # Pictures
     QT_TRANSLATE_NOOP("", "{name} is damaged, or none of {formats}."),
     QT_TRANSLATE_NOOP("", "{name} is damaged: decoding it failed."),
@@ -319,13 +319,15 @@ MESSAGES = (
     QT_TRANSLATE_NOOP("", "It is no JSON, or is damaged."),
 )
 # What systems say, in English unless they were told another language.
-REASONS = (
+_REASONS = (
     QT_TRANSLATE_NOOP("", "No such file or directory"),
     QT_TRANSLATE_NOOP("", "Permission denied"),
     QT_TRANSLATE_NOOP("", "No space left on device"),
     QT_TRANSLATE_NOOP("", "Read-only file system"),
     QT_TRANSLATE_NOOP("", "Address already in use"),
 )
+# PySide's stubs call them objects.
+TITLES, MESSAGES, REASONS = (tuple(map(str, each)) for each in (_TITLES, _MESSAGES, _REASONS))
 TRANSLATED_TOO = ("reason", "place")
 VALUE = re.compile(r"\{(\w+)\}")
 

@@ -171,9 +171,8 @@ class MainWindow(QMainWindow):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
-        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
-            changed.connect(self._enable)
-        for changed in (transcript.chat_changed, transcript.rows_replaced):
+        of_rows = transcript.chat_changed, transcript.rows_replaced
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected, *of_rows):
             changed.connect(self._enable)
         self._enable()
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
@@ -201,13 +200,10 @@ class MainWindow(QMainWindow):
         parts.remote.key_wanted.connect(self._ask_for_key)
         page.model_dropped.connect(self._load_dropped)
         page.header.model.settings_asked.connect(self._show_model_settings)
-        for button, act in (
-            (page.header.chats, self._sides.toggle_left),
-            (page.header.side, self._sides.toggle_right),
-            (page.composer.add, self._choose_pictures),
-            (page.composer.add_screen, self._choose_screen_part),
-        ):
-            button.clicked.connect(act)
+        page.header.chats.clicked.connect(self._sides.toggle_left)
+        page.header.side.clicked.connect(self._sides.toggle_right)
+        page.composer.add.clicked.connect(self._choose_pictures)
+        page.composer.add_screen.clicked.connect(self._choose_screen_part)
         page.composer.strip.open_asked.connect(self._viewing.open)
         page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.document_found.connect(

@@ -113,5 +113,5 @@ def test_parts_of_a_message_are_translated_too(message: str, said: str) -> None:
 
 @pytest.mark.usefixtures("german")
 def test_an_error_is_said_in_two_sentences() -> None:
-    info = ErrorInfo(name="NoModelError", title="No model is loaded", message="Why?")
-    assert error_text(info) == "Kein Modell ist geladen. Why?"
+    info = ErrorInfo(name="ImageError", title="This picture is empty", message="Why?")
+    assert error_text(info) == "Dieses Bild ist leer. Why?"
