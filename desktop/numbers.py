@@ -43,7 +43,7 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
         (
             "numbersImagesEncoded",
             tr("Images encoded"),
-            tr("Images that went through the vision tower."),
+            tr("Images encoded for this reply."),
         ),
         ("numbersRestoredFrom", tr("Restored from"), tr("The source of the reused part.")),
         ("numbersFirstToken", tr("First token"), tr("Time from the request to the first token.")),
@@ -97,13 +97,15 @@ def format_speed(tokens_per_second: float) -> str:
 
 
 def describe_load(load: LoadFacts) -> str:
-    """Loaded in 2.1 s, 1.3 s of it packing."""
+    """Loaded in 2.1 s, including 1.3 s to arrange the weights."""
     if not load.seconds:
         return ""
     if load.from_disk:
-        words = tr("Loaded in {}, {} of it packing; quantised weights came from disk.")
+        words = tr(
+            "Loaded in {}, including {} to arrange the weights; quantised weights came from disk."
+        )
     else:
-        words = tr("Loaded in {}, {} of it packing.")
+        words = tr("Loaded in {}, including {} to arrange the weights.")
     words = words.format(format_seconds(load.seconds), format_seconds(load.packing_s))
     if load.slowed_by:
         slower = tr("Replies are slower than they could be: {}.")

@@ -120,11 +120,12 @@ class _Loading:
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
         digest, plan = store.known_digest(self._files), self._plan
-        arena = tiles.find(digest) if digest is not None else None
+        self._done, self._total = 0, plan.mapped_bytes
+        arena = tiles.find(digest, self._advance) if digest is not None else None
         from_disk = arena is not None
         if arena is None:
             digest = self._write(store, tiles)
-            arena = tiles.find(digest)
+            arena = tiles.open(digest)
             if arena is None:
                 raise BrokenWeightsError(f"The tiles in {store.blobs.folder} were changed.")
         self._plan = plan.placed_in(arena)
@@ -140,10 +141,11 @@ class _Loading:
             self._plan = plan.placed_in(arena)
             digest = self.as_published(store).weights_digest
             arena.sync(lambda: self._advance(0))
+            of_tiles = arena.digest(lambda num_bytes: self._advance(0))
             # Windows can't replace a file that is mapped.
             self._plan = plan
             del arena
-            tiles.finish(digest)
+            tiles.finish(digest, of_tiles)
             return digest
         except OSError as error:
             raise NotEnoughMemoryError(

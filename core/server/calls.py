@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from core.api.chat import Tool, ToolCall
 from core.api.json_text import parse_json
-from core.api.tools import MARKS, ToolSyntax
+from core.api.reply_format import MARKS, ToolSyntax
 from core.server.marked_calls import PYTHON_WORDS, read_marked
 
 

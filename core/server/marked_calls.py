@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from core.api.json_text import parse_json
-from core.api.tools import TEXT_MARK
+from core.api.reply_format import TEXT_MARK
 
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _HEAD = re.compile(r"\s*call:([^\s{]+)\s*(?=\{)")

@@ -19,9 +19,10 @@ from core.api.commands import Predict
 from core.api.errors import WaymarkError
 from core.api.events import Predicted
 from core.client.requests import Request
-from desktop.chat.chat import ChatController, before_reply, conversation_of, draft_message
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import before_reply, conversation_of, draft_message
 from desktop.chat.drafts import Drafts
-from desktop.chat.message_row import Deed
+from desktop.chat.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Services

@@ -113,7 +113,7 @@ class ExportController(QObject):
         words = tr("Exported to {path}: {chats}.")
         said = [words.format(path=path, chats=count_of(count, "chat"))]
         if missing:
-            lost = tr("Files that were missing: {pictures}.")
+            lost = tr("Missing files: {pictures}.")
             said.append(lost.format(pictures=count_of(missing, "picture")))
         self.said.emit(" ".join(said))
 
@@ -161,7 +161,7 @@ class ExportController(QObject):
                 QPrinter.PrinterState.Error,
                 QPrinter.PrinterState.Aborted,
             ):
-                raise ExportError(tr("The printer did not take the pages."))
+                raise ExportError(tr("The printer did not accept the pages."))
             self.said.emit(
                 tr("Sent to {}.").format(printer.outputFileName() or printer.printerName())
             )
@@ -256,4 +256,4 @@ def _lost_words(kind: Lost, count: int) -> str:
         case "files":
             return tr("attached files, left out: {}").format(count)
         case _:
-            return tr("messages of tools, left out: {}").format(count)
+            return tr("tool messages, left out: {}").format(count)

@@ -78,9 +78,10 @@ class ServersDialog(QDialog):
         form.addRow(Label(tr("Key"), style="label"), self.key)
         about = Label(
             tr(
-                "A server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, Ollama, LM "
-                "Studio, another Waymark. Waymark connects to it when you press Connect and when a "
-                "chat that runs there is answered. No chat is sent anywhere before you say so."
+                "A server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, Ollama, "
+                "LM Studio, another Waymark. Waymark connects to it when you press Connect, "
+                "and for replies in chats that run there. No chat is sent anywhere before "
+                "you agree."
             ),
             style="muted small",
             wraps=True,
@@ -224,7 +225,7 @@ def model_words(model: RemoteModel) -> str:
 def added_words(server: RemoteServer, kept: bool) -> str:
     host = server_words(server)
     if not server.models:
-        words = tr("{host} answers, and lists no models.").format(host=host)
+        words = tr("{host} answers, but lists no models.").format(host=host)
     else:
         models = count_of(len(server.models), "model")
         words = tr("{host} answers with {models}.").format(host=host, models=models)

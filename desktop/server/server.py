@@ -119,26 +119,12 @@ class ServerController(QObject):
         if self.settings.on:
             self._apply()
 
-    def switch(self, on: bool) -> None:
-        changes: dict[str, object] = {"on": on}
-        if on and not self.settings.key:
+    def change(self, setting: str, value: object) -> None:
+        """Change one of the settings; switching on first makes a key."""
+        changes = {setting: value}
+        if changes.get("on") and not self.settings.key:
             changes["key"] = self._make_key()
         self._change(changes)
-
-    def set_port(self, port: int) -> None:
-        self._change({"port": port})
-
-    def allow_lan(self, lan: bool) -> None:
-        self._change({"lan": lan})
-
-    def keep_steady(self, steady: bool) -> None:
-        self._change({"steady": steady})
-
-    def allow_loads(self, loads: bool) -> None:
-        self._change({"loads": loads})
-
-    def sleep_after(self, minutes: int) -> None:
-        self._change({"sleep_min": minutes})
 
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""

@@ -33,9 +33,9 @@ from desktop.store.settings import (
     PresetSettings,
     RemoteSettings,
     ServerSettings,
-    SettingsFile,
     kept_path,
 )
+from desktop.store.settings_file import SettingsFile
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(

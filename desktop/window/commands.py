@@ -141,7 +141,7 @@ def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> st
     if keys.count() > 1 or not USABLE.match(portable):
         return tr("Use Ctrl, Alt or a function key, so that you can still type.")
     if portable in EDITS_TEXT:
-        return tr("{keys} edits text.").format(keys=shown)
+        return tr("{keys} is used for editing text.").format(keys=shown)
     for other in others:
         if other is not act and (keys in other.shortcuts() or keys == mnemonic(other)):
             words = tr("{keys} already belongs to: {action}")

@@ -52,8 +52,8 @@
         <translation>Die Nachricht wird gesendet, sobald ihre Dateien bereit sind.</translation>
     </message>
     <message>
-        <source>No other version has messages after it.</source>
-        <translation>Keine andere Fassung hat Nachrichten nach sich.</translation>
+        <source>No messages follow another version.</source>
+        <translation>Auf keine andere Fassung folgen Nachrichten.</translation>
     </message>
     <message>
         <source>{title}: {message} The message was not sent.</source>
@@ -574,12 +574,12 @@ Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich
         <translation>Beispiel {number} ausprobieren: {question}</translation>
     </message>
     <message>
-        <source>Precision: the most exact one that fits your memory and is fast here, for this model {precision}.
+        <source>Precision: {precision}, the most exact one that fits your memory and is fast here.
 Context: up to {tokens} tokens in a chat, as long as memory allows.
-Cache: up to {host} of memory and {disk} on disk hold what was read.</source>
-        <translation>Genauigkeit: die genaueste, die in Ihren Speicher passt und hier schnell ist, für dieses Modell {precision}.
+Cache: up to {host} of memory and {disk} of disk space for what was read.</source>
+        <translation>Genauigkeit: {precision}, die genaueste, die in Ihren Speicher passt und hier schnell ist.
 Kontext: bis zu {tokens} Token in einem Chat, solange der Speicher reicht.
-Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen wurde.</translation>
+Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen wurde.</translation>
     </message>
     <message>
         <source>What is in the picture?</source>
@@ -778,8 +778,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Darunter einfügen…</translation>
     </message>
     <message>
-        <source>Move what follows another version here</source>
-        <translation>Was auf eine andere Fassung folgt, hierher verschieben</translation>
+        <source>Move the messages after another version here</source>
+        <translation>Nachrichten nach einer anderen Fassung hierher verschieben</translation>
     </message>
     <message>
         <source>Write a reply</source>
@@ -1310,8 +1310,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Vermutungen</translation>
     </message>
     <message>
-        <source>What guessing several tokens per step has saved.</source>
-        <translation>Was das Vermuten mehrerer Token je Schritt gespart hat.</translation>
+        <source>Tokens written in a step on average: more than one if guesses were right.</source>
+        <translation>Geschriebene Token je Schritt im Mittel: mehr als eines, wenn Vermutungen richtig waren.</translation>
     </message>
     <message>
         <source>Saved states from which reading can resume: of this chat, and of all chats.</source>
@@ -1366,8 +1366,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Noch nichts gelesen</translation>
     </message>
     <message>
-        <source>Checkpoints, budgets and drafts are those of {host}. They can&apos;t be seen or set from here, and nothing promises the same bits for the same chat there.</source>
-        <translation>Checkpoints, Budgets und Vermutungen sind die von {host}. Von hier aus sind sie weder zu sehen noch einzustellen, und nichts verspricht dort dieselben Bits für denselben Chat.</translation>
+        <source>Checkpoints, budgets and drafts are those of {host}. They can&apos;t be seen or set from here, and the same chat may get another reply there.</source>
+        <translation>Checkpoints, Budgets und Vermutungen sind die von {host}. Von hier aus sind sie weder zu sehen noch einzustellen, und derselbe Chat kann dort eine andere Antwort bekommen.</translation>
     </message>
     <message>
         <source>Numbers that {host} reports appear with its first reply.</source>
@@ -1394,8 +1394,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>{host} meldet nicht, wie viele davon in seinem Cache waren.</translation>
     </message>
     <message>
-        <source>{host} has reported no numbers of the prompt.</source>
-        <translation>{host} hat keine Zahlen zum Prompt gemeldet.</translation>
+        <source>{host} hasn&apos;t reported how many tokens the prompt has.</source>
+        <translation>{host} hat nicht gemeldet, wie viele Token der Prompt hat.</translation>
     </message>
     <message>
         <source>not known here</source>
@@ -1518,8 +1518,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Weglassen der ältesten Beiträge</translation>
     </message>
     <message>
-        <source>Telling everything again</source>
-        <translation>Erneutes Lesen aller Nachrichten</translation>
+        <source>Including all messages again</source>
+        <translation>Wieder Einbeziehen aller Nachrichten</translation>
     </message>
     <message>
         <source>Writing a summary</source>
@@ -1546,8 +1546,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Nachricht bearbeiten</translation>
     </message>
     <message>
-        <source>Send it again in fewer words</source>
-        <translation>Mit weniger Worten erneut senden</translation>
+        <source>Shorten it and send it again</source>
+        <translation>Kürzen und erneut senden</translation>
     </message>
     <message>
         <source>Leave out oldest turns</source>
@@ -1822,11 +1822,11 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Exportiert nach {path}: {chats}.</translation>
     </message>
     <message>
-        <source>Files that were missing: {pictures}.</source>
+        <source>Missing files: {pictures}.</source>
         <translation>Fehlende Dateien: {pictures}.</translation>
     </message>
     <message>
-        <source>The printer did not take the pages.</source>
+        <source>The printer did not accept the pages.</source>
         <translation>Der Drucker hat die Seiten nicht angenommen.</translation>
     </message>
     <message>
@@ -1854,7 +1854,7 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>angehängte Dateien, weggelassen: {}</translation>
     </message>
     <message>
-        <source>messages of tools, left out: {}</source>
+        <source>tool messages, left out: {}</source>
         <translation>Nachrichten von Werkzeugen, weggelassen: {}</translation>
     </message>
     <message>
@@ -2010,7 +2010,7 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Es hat zu viele Einträge.</translation>
     </message>
     <message>
-        <source>It contains names that lead out of its folder.</source>
+        <source>It contains names that point outside its folder.</source>
         <translation>Es enthält Namen, die aus seinem Ordner hinausführen.</translation>
     </message>
     <message>
@@ -2630,10 +2630,6 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Bilder, die nicht erneut verarbeitet wurden.</translation>
     </message>
     <message>
-        <source>Images that went through the vision tower.</source>
-        <translation>Bilder, die durch den Bildteil des Modells gingen.</translation>
-    </message>
-    <message>
         <source>The source of the reused part.</source>
         <translation>Woher der wiederverwendete Teil kam.</translation>
     </message>
@@ -2670,12 +2666,12 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>{speed} Token/s</translation>
     </message>
     <message>
-        <source>Loaded in {}, {} of it packing; quantised weights came from disk.</source>
-        <translation>Geladen in {}, davon {} Umordnen; quantisierte Gewichte kamen von der Festplatte.</translation>
+        <source>Loaded in {}, including {} to arrange the weights; quantised weights came from disk.</source>
+        <translation>Geladen in {}, davon {} zum Anordnen der Gewichte; quantisierte Gewichte kamen von der Festplatte.</translation>
     </message>
     <message>
-        <source>Loaded in {}, {} of it packing.</source>
-        <translation>Geladen in {}, davon {} Umordnen.</translation>
+        <source>Loaded in {}, including {} to arrange the weights.</source>
+        <translation>Geladen in {}, davon {} zum Anordnen der Gewichte.</translation>
     </message>
     <message>
         <source>Replies are slower than they could be: {}.</source>
@@ -3238,16 +3234,16 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Programm</translation>
     </message>
     <message>
-        <source>Hold lines steady that programs change with each request, such as dates</source>
-        <translation>Zeilen festhalten, die Programme mit jeder Anfrage ändern, etwa Datumsangaben</translation>
+        <source>Ignore changes in lines that differ with each request, such as dates</source>
+        <translation>Änderungen in Zeilen ignorieren, die bei jeder Anfrage anders sind, etwa Datumsangaben</translation>
     </message>
     <message>
         <source>Load another model of this computer when a program asks for it by name</source>
         <translation>Ein anderes Modell dieses Computers laden, wenn ein Programm es beim Namen nennt</translation>
     </message>
     <message>
-        <source>Then programs decide which model this window uses, too.</source>
-        <translation>Dann bestimmen Programme, welches Modell auch dieses Fenster verwendet.</translation>
+        <source>Programs then also decide which model this window uses.</source>
+        <translation>Dann bestimmen Programme auch, welches Modell dieses Fenster verwendet.</translation>
     </message>
     <message>
         <source>never</source>
@@ -3258,8 +3254,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation> Minuten</translation>
     </message>
     <message>
-        <source>The model&apos;s memory is freed after so long without requests, of this window too. The next one loads it again, and finds what was read on disk.</source>
-        <translation>Der Speicher des Modells wird nach so langer Zeit ohne Anfragen freigegeben, auch ohne solche dieses Fensters. Die nächste lädt es wieder und findet auf der Platte, was schon gelesen wurde.</translation>
+        <source>Unloads the model after this many minutes without requests, from this window or from programs. The next request loads it again, and contexts saved on disk are reused.</source>
+        <translation>Entlädt das Modell nach so vielen Minuten ohne Anfragen aus diesem Fenster oder von Programmen. Die nächste Anfrage lädt es wieder, und auf der Festplatte gespeicherte Kontexte werden wiederverwendet.</translation>
     </message>
     <message>
         <source>Sleep after</source>
@@ -3286,16 +3282,16 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>ein Programm ohne Namen</translation>
     </message>
     <message>
-        <source>kept steady: {lines}</source>
-        <translation>festgehalten: {lines}</translation>
+        <source>changes ignored: {lines}</source>
+        <translation>Änderungen ignoriert: {lines}</translation>
     </message>
     <message>
         <source>Refused: wrong key</source>
         <translation>Abgelehnt: falscher Schlüssel</translation>
     </message>
     <message>
-        <source>Refused: a web page or a foreign name</source>
-        <translation>Abgelehnt: eine Webseite oder ein fremder Name</translation>
+        <source>Refused: from a web page, or under another host name</source>
+        <translation>Abgelehnt: von einer Webseite oder unter anderem Hostnamen</translation>
     </message>
     <message>
         <source>Refused: no such address</source>
@@ -3326,8 +3322,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Schreibt</translation>
     </message>
     <message>
-        <source>Left by the program</source>
-        <translation>Vom Programm verlassen</translation>
+        <source>Cancelled by the program</source>
+        <translation>Vom Programm abgebrochen</translation>
     </message>
     <message>
         <source>Off. No program can connect.</source>
@@ -3382,12 +3378,12 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Neuer Schlüssel</translation>
     </message>
     <message>
-        <source>Also let other computers in this network</source>
-        <translation>Auch andere Computer in diesem Netzwerk</translation>
+        <source>Also let other computers in this network use it</source>
+        <translation>Auch andere Computer in diesem Netzwerk dürfen es verwenden</translation>
     </message>
     <message>
-        <source>Other computers reach this one at its own address in the network. Whoever has the key can ask the model, and what is asked and answered is not encrypted: anyone on the network&apos;s way can read it.</source>
-        <translation>Andere Computer erreichen diesen unter seiner Adresse im Netzwerk. Wer den Schlüssel hat, kann das Modell fragen, und Fragen und Antworten sind nicht verschlüsselt: Jeder auf dem Weg im Netzwerk kann sie lesen.</translation>
+        <source>Other computers reach this one at its address in the network. Anyone who has the key can use the model. Nothing is encrypted: others in the network can read requests and replies.</source>
+        <translation>Andere Computer erreichen diesen unter seiner Adresse im Netzwerk. Wer den Schlüssel hat, kann das Modell verwenden. Nichts ist verschlüsselt: Andere im Netzwerk können Anfragen und Antworten lesen.</translation>
     </message>
     <message>
         <source>Servers</source>
@@ -3430,8 +3426,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Geben Sie den Schlüssel von {host} noch einmal ein.</translation>
     </message>
     <message>
-        <source>A server that speaks OpenAI&apos;s protocol: vLLM, SGLang, llama.cpp, Ollama, LM Studio, another Waymark. Waymark connects to it when you press Connect and when a chat that runs there is answered. No chat is sent anywhere before you say so.</source>
-        <translation>Ein Server, der OpenAIs Protokoll spricht: vLLM, SGLang, llama.cpp, Ollama, LM Studio, ein anderes Waymark. Waymark verbindet sich, wenn Sie „Verbinden“ drücken und wenn ein Chat beantwortet wird, der dort läuft. Kein Chat wird gesendet, bevor Sie zustimmen.</translation>
+        <source>A server that speaks OpenAI&apos;s protocol: vLLM, SGLang, llama.cpp, Ollama, LM Studio, another Waymark. Waymark connects to it when you press Connect, and for replies in chats that run there. No chat is sent anywhere before you agree.</source>
+        <translation>Ein Server, der OpenAIs Protokoll spricht: vLLM, SGLang, llama.cpp, Ollama, LM Studio, ein anderes Waymark. Waymark verbindet sich, wenn Sie „Verbinden“ drücken, und für Antworten in Chats, die dort laufen. Kein Chat wird gesendet, bevor Sie zustimmen.</translation>
     </message>
     <message>
         <source>{host} and its key are removed. Chats that ran there stay here.</source>
@@ -3454,8 +3450,8 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>sieht Bilder</translation>
     </message>
     <message>
-        <source>{host} answers, and lists no models.</source>
-        <translation>{host} antwortet und nennt keine Modelle.</translation>
+        <source>{host} answers, but lists no models.</source>
+        <translation>{host} antwortet, nennt aber keine Modelle.</translation>
     </message>
     <message>
         <source>{host} answers with {models}.</source>
@@ -3470,12 +3466,12 @@ Cache: Bis zu {host} Arbeitsspeicher und {disk} Festplatte behalten, was gelesen
         <translation>Hier gibt es keinen Schlüsselbund; sein Schlüssel bleibt, bis Sie beenden.</translation>
     </message>
     <message>
-        <source>Made; only this server&apos;s digest of it is kept. A new one replaces it.</source>
-        <translation>Erzeugt; aufbewahrt wird nur seine Prüfsumme. Ein neuer ersetzt ihn.</translation>
+        <source>There is a key. Only its digest is stored, so it can&apos;t be shown again; a new key replaces it.</source>
+        <translation>Es gibt einen Schlüssel. Gespeichert ist nur seine Prüfsumme, deshalb lässt er sich nicht mehr anzeigen; ein neuer ersetzt ihn.</translation>
     </message>
     <message>
-        <source>Made when the server is switched on first.</source>
-        <translation>Wird erzeugt, wenn der Server zum ersten Mal eingeschaltet wird.</translation>
+        <source>Made when you first switch the server on.</source>
+        <translation>Wird erzeugt, wenn Sie den Server zum ersten Mal einschalten.</translation>
     </message>
     <message>
         <source>Text to paste</source>
@@ -3718,8 +3714,8 @@ Modell: {model}</translation>
         <translation>Grafikkarte (CUDA)</translation>
     </message>
     <message>
-        <source>On a processor Automatic runs a GGUF file as published. It runs other models in bfloat16 or float32, whichever is faster here, and any in int8 or int4 if memory is short. int8 takes half, int4 a third of the memory of bfloat16, and both reply faster; their replies differ.</source>
-        <translation>Auf einem Prozessor führt Automatisch eine GGUF-Datei wie veröffentlicht aus. Andere Modelle laufen in bfloat16 oder float32, je nachdem, was hier schneller ist, und alle in int8 oder int4, wenn der Speicher knapp ist. int8 braucht die Hälfte, int4 ein Drittel des Speichers von bfloat16; beide antworten schneller, und ihre Antworten weichen ab.</translation>
+        <source>On a processor, Automatic runs GGUF files as published, and other models in bfloat16 or float32, whichever is faster here. If memory is short, it uses int8 or int4: they take half and a third of the memory of bfloat16. Both reply faster, and differently.</source>
+        <translation>Auf einem Prozessor führt Automatisch GGUF-Dateien wie veröffentlicht aus und andere Modelle in bfloat16 oder float32, je nachdem, was hier schneller ist. Ist der Speicher knapp, verwendet es int8 oder int4: Sie brauchen die Hälfte und ein Drittel des Speichers von bfloat16. Beide antworten schneller, und anders.</translation>
     </message>
     <message>
         <source>quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M</source>
@@ -3754,8 +3750,8 @@ Modell: {model}</translation>
         <translation>Bilddetails</translation>
     </message>
     <message>
-        <source>The most tokens for one picture, within the model&apos;s own limit. Automatic is {} on a CPU and {} on a graphics card.</source>
-        <translation>Die meisten Token für ein Bild, innerhalb der Grenze des Modells. Automatisch sind es {} auf einem Prozessor und {} auf einer Grafikkarte.</translation>
+        <source>How many tokens one picture may take, within the model&apos;s own limit. Automatic is {} on a CPU and {} on a graphics card.</source>
+        <translation>Wie viele Token ein Bild belegen darf, innerhalb der Grenze des Modells. Automatisch sind es {} auf einem Prozessor und {} auf einer Grafikkarte.</translation>
     </message>
     <message>
         <source>resolution vision picture pixels</source>
@@ -3782,24 +3778,24 @@ Modell: {model}</translation>
         <translation>Token zwischen Checkpoints innerhalb einer langen Nachricht, aufgerundet auf ein Vielfaches von {}. Am Ende einer Nachricht und an den Rändern eines Bildes ist immer einer.</translation>
     </message>
     <message>
-        <source>The most memory of this computer for contexts, checkpoints and pictures.</source>
-        <translation>Der meiste Arbeitsspeicher dieses Computers für Kontexte, Checkpoints und Bilder.</translation>
+        <source>How much of this computer&apos;s memory contexts, checkpoints and pictures may take.</source>
+        <translation>Wie viel Arbeitsspeicher dieses Computers Kontexte, Checkpoints und Bilder belegen dürfen.</translation>
     </message>
     <message>
         <source>RAM KV cache budget limit</source>
         <translation>RAM KV-Cache Budget Grenze</translation>
     </message>
     <message>
-        <source>The most memory of the graphics card for the context in use.</source>
-        <translation>Der meiste Speicher der Grafikkarte für den gerade verwendeten Kontext.</translation>
+        <source>How much graphics memory the context in use may take.</source>
+        <translation>Wie viel Grafikspeicher der gerade verwendete Kontext belegen darf.</translation>
     </message>
     <message>
         <source>GPU VRAM KV cache budget limit</source>
         <translation>GPU VRAM KV-Cache Budget Grenze</translation>
     </message>
     <message>
-        <source>The most disk space for saved contexts, from which chats resume after a restart.</source>
-        <translation>Der meiste Platz auf der Festplatte für gespeicherte Kontexte, aus denen Chats nach einem Neustart fortgesetzt werden.</translation>
+        <source>How much disk space saved contexts may take. Chats resume from them after a restart.</source>
+        <translation>Wie viel Platz auf der Festplatte gespeicherte Kontexte belegen dürfen. Aus ihnen werden Chats nach einem Neustart fortgesetzt.</translation>
     </message>
     <message>
         <source>storage SSD KV cache budget limit</source>
@@ -3810,8 +3806,8 @@ Modell: {model}</translation>
         <translation>Quantisierte Gewichte</translation>
     </message>
     <message>
-        <source>The most disk space for weights quantised to int8 or int4, so that a model loads faster the next time. Takes effect when you press Load.</source>
-        <translation>Der meiste Platz auf der Festplatte für in int8 oder int4 quantisierte Gewichte, mit denen ein Modell beim nächsten Mal schneller lädt. Gilt, sobald Sie „Laden“ drücken.</translation>
+        <source>How much disk space weights quantised to int8 or int4 may take. With them, a model loads faster the next time. Takes effect when you press Load.</source>
+        <translation>Wie viel Platz auf der Festplatte in int8 oder int4 quantisierte Gewichte belegen dürfen. Mit ihnen lädt ein Modell beim nächsten Mal schneller. Gilt, sobald Sie „Laden“ drücken.</translation>
     </message>
     <message>
         <source>quantisation quantization storage cache SSD budget limit</source>
@@ -4006,7 +4002,7 @@ Modell: {model}</translation>
         <translation>Chats benennen automatisch Name</translation>
     </message>
     <message>
-        <source>Tell when a reply is finished</source>
+        <source>Notify when a reply is finished</source>
         <translation>Fertige Antworten melden</translation>
     </message>
     <message>
@@ -4258,8 +4254,8 @@ Modell: {model}</translation>
         <translation>Die Datei mit den Chats war beschädigt. {saved} Die beschädigte Datei bleibt als {name} erhalten, bis ein Chat endgültig gelöscht wird, denn sie kann ihn enthalten.</translation>
     </message>
     <message>
-        <source>The step from format {old} to format {new} failed ({error}). This is a defect of Waymark, not of your chats: they were not changed, and your previous version of Waymark can open them.</source>
-        <translation>Der Schritt von Format {old} zu Format {new} ist fehlgeschlagen ({error}). Das ist ein Fehler von Waymark, nicht Ihrer Chats: Sie wurden nicht geändert, und Ihre vorige Version von Waymark kann sie öffnen.</translation>
+        <source>Converting the chats from format {old} to {new} failed ({error}). This is a defect of Waymark, not of your chats: they were not changed, and your previous version of Waymark can open them.</source>
+        <translation>Das Umwandeln der Chats von Format {old} in {new} ist fehlgeschlagen ({error}). Das ist ein Fehler von Waymark, nicht Ihrer Chats: Sie wurden nicht geändert, und Ihre vorige Version von Waymark kann sie öffnen.</translation>
     </message>
     <message>
         <source>No chat could be read.</source>
@@ -4278,8 +4274,8 @@ Modell: {model}</translation>
         <translation>Verloren und in den Chats so markiert: {}.</translation>
     </message>
     <message>
-        <source>Nothing is known to be missing.</source>
-        <translation>Es ist nicht bekannt, dass etwas fehlt.</translation>
+        <source>As far as is known, nothing is missing.</source>
+        <translation>Soweit bekannt, fehlt nichts.</translation>
     </message>
     <message>
         <source>Parts of the file could not be read, so more may be missing.</source>
@@ -4828,16 +4824,16 @@ Modell: {model}</translation>
         <translation>Kleinerer Text</translation>
     </message>
     <message>
-        <source>Usual text size</source>
-        <translation>Übliche Textgröße</translation>
+        <source>Default text size</source>
+        <translation>Vorgegebene Textgröße</translation>
     </message>
     <message>
         <source>Click a field and press the new keys. The cross removes them.</source>
         <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
     </message>
     <message>
-        <source>Keys that stay as they are</source>
-        <translation>Tasten, die bleiben, wie sie sind</translation>
+        <source>Keys that can&apos;t be changed</source>
+        <translation>Tasten, die sich nicht ändern lassen</translation>
     </message>
     <message>
         <source>Restore all</source>
@@ -4900,8 +4896,8 @@ Modell: {model}</translation>
         <translation>Nehmen Sie Strg, Alt oder eine Funktionstaste, damit Sie weiter tippen können.</translation>
     </message>
     <message>
-        <source>{keys} edits text.</source>
-        <translation>{keys} bearbeitet Text.</translation>
+        <source>{keys} is used for editing text.</source>
+        <translation>{keys} dient zum Bearbeiten von Text.</translation>
     </message>
     <message>
         <source>{keys} already belongs to: {action}</source>
@@ -5052,15 +5048,15 @@ Modell: {model}</translation>
         <translation>Zurück zum Standard</translation>
     </message>
     <message>
-        <source>In place of the settings for all chats, from the next message on.</source>
-        <translation>Anstelle der Einstellungen für alle Chats, ab der nächsten Nachricht.</translation>
+        <source>They replace the settings for all chats, from the next message on.</source>
+        <translation>Sie ersetzen die Einstellungen für alle Chats, ab der nächsten Nachricht.</translation>
     </message>
     <message>
         <source>Differs from the default: {what}.</source>
         <translation>Anders als der Standard: {what}.</translation>
     </message>
     <message>
-        <source>As the default for new chats.</source>
+        <source>The same as the default for new chats.</source>
         <translation>Wie der Standard für neue Chats.</translation>
     </message>
     <message>
@@ -5164,8 +5160,8 @@ Modell: {model}</translation>
         <translation>Die Sicherung vom {moment} ist vollständig: {counts}. Waymark wird jetzt geschlossen und zeigt sie beim nächsten Start.</translation>
     </message>
     <message>
-        <source>Your present chats ({count}) and settings are kept beside, in {folder}.</source>
-        <translation>Ihre jetzigen Chats ({count}) und Einstellungen bleiben daneben erhalten, in {folder}.</translation>
+        <source>Your present chats ({count}) and settings are kept in {folder}.</source>
+        <translation>Ihre jetzigen Chats ({count}) und Einstellungen bleiben erhalten, in {folder}.</translation>
     </message>
     <message>
         <source>Checking {}…</source>
@@ -5184,20 +5180,20 @@ Modell: {model}</translation>
         <translation>{done} von {total} Chats geprüft…</translation>
     </message>
     <message>
-        <source>It is not complete. It should hold {wanted}, and holds {read}.</source>
-        <translation>Sie ist nicht vollständig. Sie sollte {wanted} enthalten und enthält {read}.</translation>
+        <source>It is not complete. It should hold {wanted}, but holds {read}.</source>
+        <translation>Sie ist nicht vollständig. Sie sollte {wanted} enthalten, enthält aber {read}.</translation>
     </message>
     <message>
         <source>It could not be stored: {reason}.</source>
         <translation>Sie konnte nicht gespeichert werden: {reason}.</translation>
     </message>
     <message>
-        <source>It is no backup of Waymark. Exported chats are added by Import chats.</source>
+        <source>It is not a backup of Waymark. To add exported chats, use Import chats.</source>
         <translation>Es ist keine Sicherung von Waymark. Exportierte Chats fügt „Chats importieren“ hinzu.</translation>
     </message>
     <message>
-        <source>{name} in it is damaged, or of a newer version of Waymark.</source>
-        <translation>{name} darin ist beschädigt oder stammt von einer neueren Fassung von Waymark.</translation>
+        <source>{name} in it is damaged, or from a newer version of Waymark.</source>
+        <translation>{name} darin ist beschädigt oder stammt von einer neueren Version von Waymark.</translation>
     </message>
     <message>
         <source>The backup is restored.</source>

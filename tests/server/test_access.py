@@ -1,4 +1,4 @@
-"""Who may connect, how much they may send, and how long they may take."""
+"""Limits on who may connect, how much they may send, and how long they may take."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.chat import Tool, ToolCall
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import ToolSyntax
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax
 from core.formats.check import fault, refusal
 from core.formats.grammar import message_grammar
 from core.helper.grammars import matcher

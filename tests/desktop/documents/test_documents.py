@@ -350,13 +350,13 @@ async def test_U1_words_of_a_document_are_found(
     search = app.parts.search
     await until(lambda: search.hits and not search.is_searching)
     assert search.hits[0].in_document and search.hits[0].extract.match == "zebra"
-    app.window.page.show_hit(search.hits[0])
+    app.window.dialogs.open_hit(search.hits[0])
     await until(lambda: app.window.findChildren(DocumentDialog))
     await until(lambda: opened(app).text.textCursor().selectedText() == "zebra")
 
 
 def press_search(app: App, words: str) -> None:
-    app.window._show_search(words)
+    app.window.dialogs.show_search(words)
 
 
 async def test_U2_documents_are_exported_and_imported(

@@ -24,11 +24,11 @@ from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
+from desktop.server.connect_box import Connection, snippets
 from desktop.server.server import Stage
 from desktop.server.server_page import RequestList, cells
-from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, type_in, words

@@ -112,7 +112,7 @@ async def test_a_shortcut_is_changed_kept_and_restored(open_app: OpenApp) -> Non
         ("A", "Use Ctrl, Alt or a function key, so that you can still type."),
         ("Shift+A", "Use Ctrl, Alt or a function key, so that you can still type."),
         ("Ctrl+K, Ctrl+B", "Use Ctrl, Alt or a function key, so that you can still type."),
-        ("Ctrl+C", "Ctrl+C edits text."),
+        ("Ctrl+C", "Ctrl+C is used for editing text."),
         ("Ctrl+R", "Ctrl+R already belongs to: Other"),
         ("F7", ""),
         ("Ctrl+Alt+7", ""),
