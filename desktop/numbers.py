@@ -82,7 +82,9 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    """< 0.01 s, 0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    if seconds < 0.005:
+        return f"< {number(0.01, 2)} s" if seconds > 0 else f"{number(0)} s"
     if seconds < 0.095:
         return f"{number(seconds, 2)} s"
     if seconds < 9.95:

@@ -68,7 +68,9 @@ def test_parameters_read_as_in_names(count: int, words: str, language: QLocale.L
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "0.00 s"),
+        (0.0, "0 s"),
+        (0.0004, "< 0.01 s"),
+        (0.005, "0.01 s"),
         (0.044, "0.04 s"),
         (0.41, "0.4 s"),
         (9.96, "10 s"),
