@@ -627,20 +627,21 @@ def test_a_chat_on_a_canvas_has_the_reference_s_ids_and_positions(tmp_path: Path
     check_positions(prompt)
 
     pad, pad_id = "<|image_pad|>", tiny_minicpm_v.mark_id("<|image_pad|>")
-    theirs = MiniCPMV4_6ImageProcessorPil(**tiny_minicpm_v.preprocessor(tiny))(
+    theirs: Any = MiniCPMV4_6ImageProcessorPil(**tiny_minicpm_v.preprocessor(tiny))(
         [numpy.asarray(each) for each in shown],
         input_data_format="channels_last",
         return_tensors="pt",
     )
+    reference: Any = MiniCPMV4_7Processor
     tokens = SimpleNamespace(slice_mode=True, image_token=pad, video_token="")
     for kind in ("image", "slice", "image_id"):
         setattr(tokens, f"{kind}_start_token", f"<{kind}>")
         setattr(tokens, f"{kind}_end_token", f"</{kind}>")
     spelled = [
-        MiniCPMV4_7Processor.replace_image_token(tokens, theirs, index, image_token_divisor=16)
+        reference.replace_image_token(tokens, theirs, index, image_token_divisor=16)
         for index in range(len(shown))
     ]
-    numbered = MiniCPMV4_7Processor._prepend_local_ids(tokens, [pad * len(shown)], spelled, pad)
+    numbered = reference._prepend_local_ids(tokens, [pad * len(shown)], spelled, pad)
     written = "<|im_start|>user\n{}\nWhat {}\n and\n{}\n<|im_end|>\n<|im_start|>assistant\n"
     expected = tiny_minicpm_v.tokenizer().encode(written.format(*numbered)).ids
     grids, ours = iter(processed), list[int]()

@@ -76,11 +76,12 @@ def make_nemotron_omni(tiny: TinyNemotronOmni) -> PreTrainedModel:
         projector_hidden_size=tiny.projector,
         image_token_id=token_id("<image>"),
     )
-    model = spread_nemotron(NemotronH_Omni_Reasoning_V3(config), tiny.seed)
+    model: Any = spread_nemotron(NemotronH_Omni_Reasoning_V3(config), tiny.seed)
     with torch.no_grad():
         # Of the size of patches: a wrong position shows.
         model.vision_model.embeddings.position_embedding *= tiny.side * tiny.hidden**0.5
-    return model
+    oracle: PreTrainedModel = model
+    return oracle
 
 
 def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni()) -> PreTrainedModel:
@@ -89,7 +90,7 @@ def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni())
     save(model, path, tiny.dtype, "1GB")
     tokenizer().save(str(path / "tokenizer.json"))
     (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
-    settings = {"patch_size": tiny.patch, "min_num_patches": 16, "max_num_patches": 64}
+    settings = {"patch_size": tiny.patch, "min_num_patches": 16, "max_num_patches": 1024}
     (path / "preprocessor_config.json").write_text(json.dumps(settings))
     (path / "chat_template.jinja").write_text(TEMPLATE)
     return model
