@@ -180,7 +180,7 @@ def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matri
 
 def expert_share(config: Mapping[str, Any]) -> float:
     """The share of a layer's experts that a token goes through."""
-    texts = config.get("text_config")
+    texts = config.get("text_config", config.get("llm_config"))
     found = {**config, **(texts if isinstance(texts, Mapping) else {})}
     some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
     every = next((found[key] for key in _EXPERTS if found.get(key)), None)

@@ -60,22 +60,27 @@ class TextFiles:
 
     @property
     def vocab_size(self) -> int | None:
-        for place in (self.config.get("text_config"), self.config):
+        for place in (self._texts, self.config):
             if isinstance(place, dict) and isinstance(place.get("vocab_size"), int):
                 return cast(int, place["vocab_size"])
         return None
 
     @property
+    def _texts(self) -> object:
+        """The text model's part of config.json; releases of Nemotron Omni have its older name."""
+        return self.config.get("text_config", self.config.get("llm_config"))
+
+    @property
     def eos_ids(self) -> frozenset[int]:
         ids: set[int] = set()
-        for place in (self.generation_config, self.config, self.config.get("text_config")):
+        for place in (self.generation_config, self.config, self._texts):
             if isinstance(place, dict):
                 ids.update(_as_ids(place.get("eos_token_id")))
         return frozenset(ids)
 
     @property
     def image_token(self) -> int | str | None:
-        for name in ("image_token_id", "image_token_index"):
+        for name in ("image_token_id", "image_token_index", "img_context_token_id"):
             if isinstance(self.config.get(name), int):
                 return cast(int, self.config[name])
         return _spelling(self.tokenizer_config.get("image_token"))

@@ -37,8 +37,11 @@ TIME_LIMIT_S = 2.0
 _GEMMA3_IDS = {"boi_token_index": 255_999, "image_token_index": 262_144, "eoi_token_index": 256_000}
 _GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
 _GEMMA_IDS = {"gemma3": _GEMMA3_IDS, "gemma4": _GEMMA4_IDS, "gemma4_unified": _GEMMA4_IDS}
-# and of LFM2-VL, whose other two tokens are known by their spellings.
-_LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
+# and of LFM2-VL. Its tokens around pictures, and Nemotron Omni's, are known by their spellings.
+_AROUND = {
+    "lfm2_vl": (396, "<|image_start|>", "<|image_end|>"),
+    "nemotron_h_omni": (None, "<img>", "</img>"),
+}
 _NUMBER = "{number}"
 
 
@@ -107,8 +110,8 @@ def _as_error(reason: str) -> TemplateError:
 class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
-    Gemma 3's writes the token that begins an image; Gemma 4's, LFM2-VL's and MiniCPM-V's the
-    placeholder without the tokens around it. _NUMBER is the picture's number in the prompt.
+    Gemma 3's writes the token that begins an image, the others' the placeholder without the tokens
+    around it. _NUMBER is the picture's number in the prompt.
     """
 
     begin: str
@@ -117,9 +120,9 @@ class PictureFrame:
     @classmethod
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
         family = config.get("model_type")
-        if family == "lfm2_vl":
-            return cls._of_lfm2(config, added)
-        if family == "minicpmv4_6":
+        if family in _AROUND:
+            return cls._between(*_AROUND[family], config, added)
+        if family in ("minicpmv4_6", "minicpmv4_7"):
             found = _token(config.get("image_token_id"), added)
             begin = found.spelling if found is not None else ""
             return cls(begin, f"<image_id>{_NUMBER}</image_id>{begin}") if begin else None
@@ -132,12 +135,14 @@ class PictureFrame:
         return cls(spelled[0], f"\n\n{whole}\n\n") if family == "gemma3" else cls(spelled[1], whole)
 
     @classmethod
-    def _of_lfm2(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        named = config.get("image_token_id", config.get("image_token_index", _LFM2_ID))
+    def _between(
+        cls, usual: int | None, begin: str, end: str, config: JsonObject, added: AddedTokens
+    ) -> PictureFrame | None:
+        named = config.get("image_token_id", config.get("image_token_index", usual))
         placeholder = _token(named, added)
-        if placeholder is None or any(added.id_of(each) is None for each in _LFM2_AROUND):
+        if placeholder is None or None in (added.id_of(begin), added.id_of(end)):
             return None
-        return cls(placeholder.spelling, placeholder.spelling.join(_LFM2_AROUND))
+        return cls(placeholder.spelling, f"{begin}{placeholder.spelling}{end}")
 
     def around_pictures(self, rendered: str) -> str:
         """Raises TemplateTooLargeError."""

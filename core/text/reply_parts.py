@@ -10,8 +10,12 @@ from core.text.added_tokens import AddedTokens
 from core.text.channels import ROLE, Channels, MessageReader
 
 # The spellings that open and close a thought, and the name of the channel in between. Gemma 4
-# thinks in a channel.
-_SPELLINGS = (("<think>", "</think>", ""), ("<|channel>", "<channel|>", "thought\n"))
+# thinks in a channel, Ministral 3 in brackets.
+_SPELLINGS = (
+    ("<think>", "</think>", ""),
+    ("<|channel>", "<channel|>", "thought\n"),
+    ("[THINK]", "[/THINK]", ""),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,15 +53,23 @@ MODELS = {
     # Per-layer embeddings and experts beside each dense layer.
     "wide-gemma4": LARGE,
     "falcon-h1": SMALL,
+    "granitemoe": SMALL,
+    "lfm2moe": SMALL,
+    "fused-qwen35moe": SMALL,
+    "fused-llama-biases": SMALL,
 }
 
 
+# In one layer gates have another type than what they open.
+_IMPORTANT = ("attn_v", "ffn_down", "output.", "token_embd", "blk.0.ffn_gate", "blk.0.attn_gate")
+
+
 def mixed(names: tuple[str, ...]) -> Change:
-    """As in a file of one type whose more important matrices have another."""
+    """Convert like a release of one type whose more important matrices have another."""
     usual, better = (blocks(GGMLQuantizationType[name]) for name in names)
 
     def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
-        important = any(part in name for part in ("attn_v", "ffn_down", "output.", "token_embd"))
+        important = any(part in name for part in _IMPORTANT)
         return (better if important else usual)(name, data)
 
     return change

@@ -155,7 +155,7 @@ def test_the_reason_is_speed_only_where_it_was_measured(plan: ModelPlan, faster:
 def test_the_speed_of_this_machine_decides_and_is_remembered(
     plan: ModelPlan, tmp_path: Path
 ) -> None:
-    """As the app asks: nothing is given but where to remember it."""
+    """The app gives only the place to remember it."""
     asked = settings().model_copy(update={"measure_kernels": True})
     notes = DiskStore(tmp_path, 0, RoomyFiles())
     chosen = choose_precision(asked, plan, CPU, 2**40, notes=notes)
