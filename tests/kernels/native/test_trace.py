@@ -18,8 +18,7 @@ from kernels.common.shapes import DeltaInputs
 from kernels.common.trace import NotCapturableError, Tracer
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix
-from kernels.native.library import Library
-from kernels.native.trace import CallTrace, capture_step
+from kernels.native.library import CallTrace, Library, capture_step
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
@@ -225,7 +224,7 @@ def test_recording_does_not_load_the_compiler_of_torch() -> None:
     """Hundreds of modules and seconds, in the middle of a first reply."""
     script = """
 import sys, torch
-from kernels.native.trace import capture_step
+from kernels.native.library import capture_step
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import library
 row = torch.ones(1, 64).bfloat16()
