@@ -16,8 +16,7 @@ from desktop import theme
 from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
-from desktop.models.connection_box import ConnectionBox
-from desktop.models.download_list import DownloadList
+from desktop.models.download_boxes import ConnectionBox, DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
 from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
