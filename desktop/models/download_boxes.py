@@ -32,7 +32,8 @@ class ConnectionBox(QFrame):
         self._downloads = downloads
         network = downloads.network
         may = tr(
-            "Waymark may connect: for searches, downloads of models, and servers that you added"
+            "Let Waymark connect, to search for and download models and to use servers that "
+            "you added"
         )
         self.allowed = named(Switch(), "networkAllowed", may)
         self.allowed.setChecked(network.allowed)
@@ -47,7 +48,7 @@ class ConnectionBox(QFrame):
         self._forget.clicked.connect(lambda: downloads.change(downloads.network, ""))
         downloads.changed.connect(self._show_token)
         self._show_token()
-        self._limit = named(QSpinBox(), "networkLimit", tr("Limit of speed in MB a second"))
+        self._limit = named(QSpinBox(), "networkLimit", tr("Speed limit in MB a second"))
         self._limit.setRange(0, FASTEST)
         self._limit.setSuffix(tr(" MB a second"))
         self._limit.setSpecialValueText(tr("no limit"))
@@ -204,5 +205,5 @@ class DownloadList(QWidget):
             self._downloads.discard(work)
             return
         self._asked = work
-        words = tr("Delete what has arrived of {name}?").format(name=download.name)
+        words = tr("Delete the part of {name} that is downloaded?").format(name=download.name)
         self.question.ask(words, self._rows[work])

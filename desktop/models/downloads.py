@@ -104,9 +104,9 @@ class ShownDownload:
         if self.waiting:
             return tr("waiting to try again: {reason}").format(reason=self.waiting)
         if self.checking:
-            return tr("checking what has arrived")
+            return tr("checking the part that is downloaded")
         if self.speed < 1:
-            return tr("nothing arrives at the moment")
+            return tr("no data is arriving")
         return tr("{speed} a second, {time} left").format(
             speed=format_bytes(int(self.speed)),
             time=format_seconds((self.total - self.done) / self.speed),

@@ -166,9 +166,9 @@ class GetModelDialog(QDialog):
         self._list_catalogue()
         self._say(
             tr(
-                "Some models to begin with, the ones for this computer first, by what their makers "
-                "publish; none of them was run to make this list. Waymark connects when you "
-                "search, click a model or download."
+                "Some models to begin with, those for this computer first. The list goes by "
+                "what their makers publish; we haven't tried them. Waymark connects when "
+                "you search, click a model or download."
             )
         )
 

@@ -345,6 +345,6 @@ def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> Non
 
 def test_the_words_of_a_download(tmp_path: Path) -> None:
     running = ShownDownload(jobs.create(tmp_path, plan()), Stage.RUNNING, 300)
-    assert running.words() == "300 B of 600 B, nothing arrives at the moment"
+    assert running.words() == "300 B of 600 B, no data is arriving"
     shutil.rmtree(tmp_path / jobs.HIDDEN)
     assert jobs.unfinished(tmp_path) == []
