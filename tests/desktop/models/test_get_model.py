@@ -298,7 +298,7 @@ async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_swit
     connection = await connecting
     assert (connection.hub, connection.token) == ("https://mirror.test", "")
 
-    downloads._settings.set_network(network)
+    downloads._settings.put(network=network)
     downloads._secrets._known.clear()
     backend.open.clear()
     reads = backend.reads
