@@ -16,8 +16,7 @@ from desktop import theme
 from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
-from desktop.models.connection_box import ConnectionBox
-from desktop.models.download_list import DownloadList
+from desktop.models.download_boxes import ConnectionBox, DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
 from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
@@ -167,9 +166,9 @@ class GetModelDialog(QDialog):
         self._list_catalogue()
         self._say(
             tr(
-                "Some models to begin with, the ones for this computer first, by what their makers "
-                "publish; none of them was run to make this list. Waymark connects when you "
-                "search, click a model or download."
+                "Some models to begin with, those for this computer first. The list goes by "
+                "what their makers publish; we haven't tried them. Waymark connects when "
+                "you search, click a model or download."
             )
         )
 

@@ -298,7 +298,7 @@ async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_swit
     connection = await connecting
     assert (connection.hub, connection.token) == ("https://mirror.test", "")
 
-    downloads._settings.set_network(network)
+    downloads._settings.put(network=network)
     downloads._secrets._known.clear()
     backend.open.clear()
     reads = backend.reads
@@ -345,6 +345,6 @@ def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> Non
 
 def test_the_words_of_a_download(tmp_path: Path) -> None:
     running = ShownDownload(jobs.create(tmp_path, plan()), Stage.RUNNING, 300)
-    assert running.words() == "300 B of 600 B, nothing arrives at the moment"
+    assert running.words() == "300 B of 600 B, no data is arriving"
     shutil.rmtree(tmp_path / jobs.HIDDEN)
     assert jobs.unfinished(tmp_path) == []
