@@ -249,7 +249,8 @@ def write_blocks(folder: Path, name: str) -> Path:
     tower = f"mmproj-{source.name}"
     source.with_name(tower).rename(folder / tower)
     made = rewrite(source, folder / source.name, change)
-    os.utime(made, ns=(WRITTEN_NS, WRITTEN_NS))
+    for each in (made, folder / tower):
+        os.utime(each, ns=(WRITTEN_NS, WRITTEN_NS))
     return made
 
 
