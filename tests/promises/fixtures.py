@@ -41,6 +41,7 @@ from tests.oracle.tiny_lfm import (
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
 from tests.oracle.tiny_mtp import add_head, head_tensors
+from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, write_nemotron_omni
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
@@ -139,7 +140,7 @@ HEADED: dict[str, Callable[[Path], object]] = {
     "headed": lambda path: with_head(path, Tiny(layers="LFLF", seed=5)),
     "headed_moe": lambda path: with_head(path, Tiny(layers="LF", seed=12), experts=True),
 }
-# Their pictures are positions in a line, and of one family large ones several tiles.
+# Their pictures are positions in a line or on a canvas, and some families' large ones tiles.
 TILED: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
@@ -151,6 +152,21 @@ TILED: dict[str, Callable[[Path], object]] = {
         path,
         TinyMiniCpmV(
             Tiny(layers="LF", seed=21), depth=2, inserted=0, patch=8, slice_patches=32, seed=21
+        ),
+    ),
+    "nemotron_omni": lambda path: write_nemotron_omni(
+        path, TinyNemotronOmni(TinyNemotron("M*", seed=24), depth=1, patch=8, seed=24)
+    ),
+    "minicpm_v4_7": lambda path: write_minicpm_v(
+        path,
+        TinyMiniCpmV(
+            Tiny(layers="LF", seed=22),
+            depth=2,
+            inserted=0,
+            patch=8,
+            slice_patches=32,
+            on_canvas=True,
+            seed=22,
         ),
     ),
 }

@@ -112,7 +112,7 @@ def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: Pictu
 
 @pytest.fixture(scope="module")
 def turns(loaded_of: LoadedOf, picture: PictureOf) -> list[tuple[list[Message], Answer]]:
-    """What a chat asks, one after the other, and the answers of engines that have read nothing."""
+    """The requests of a chat in order, and the answers of engines with an empty cache."""
     base, chat = loaded_of("hybrid"), chat_with_pictures(picture)
     reply = Machine(base).ask(chat).reply
     longer = [*chat, reply, user(words(70, "n"))]
