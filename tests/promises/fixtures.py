@@ -264,7 +264,10 @@ def write_blocks(folder: Path, name: str) -> Path:
 
     tower = f"mmproj-{source.name}"
     source.with_name(tower).rename(folder / tower)
-    return rewrite(source, folder / source.name, change)
+    made = rewrite(source, folder / source.name, change)
+    for each in (made, folder / tower):
+        os.utime(each, ns=(WRITTEN_NS, WRITTEN_NS))
+    return made
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -304,7 +307,6 @@ def load_mapped(file: Path, folder: Path) -> LoadedModel:
 
     if compiled() is None:
         pytest.skip("there is no C compiler here")
-    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
     with patch.object(loaded, "read_model", without_room):
         models = [load(file, precision="published", cache_folder=str(folder)) for _ in range(2)]
     assert [each.info.load.from_disk for each in models] == [False, True]

@@ -93,12 +93,7 @@ def test_X1_a_mapped_model_continues_what_a_packed_one_stored(
         same(again, cold)
 
 
-@pytest.mark.parametrize(
-    "machine",
-    ["hybrid", *PUBLISHED, *(pytest.param(each, marks=pytest.mark.slow) for each in MAPPED)],
-    indirect=True,
-    ids=str,
-)
+@pytest.mark.parametrize("machine", ["hybrid", *PUBLISHED, *MAPPED], indirect=True, ids=str)
 def test_X2_the_same_request_gives_the_same_ids(machine: Machine, picture: PictureOf) -> None:
     chat = chat_with_pictures(picture)
     hot = SamplingParams(temperature=1.5, top_p=0.95, top_k=50, seed=11, max_tokens=20)
