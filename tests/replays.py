@@ -14,7 +14,7 @@ from core.replay import __main__ as replay
 
 @dataclass(frozen=True)
 class Run:
-    """What one replay printed."""
+    """Output of one replay."""
 
     code: int
     lines: list[dict[str, Any]]

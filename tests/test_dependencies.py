@@ -1,4 +1,4 @@
-"""What our code imports is what it says that it needs: `make run` installs nothing else."""
+"""Our code imports only declared dependencies, because `make run` installs nothing else."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from core.api.params import Frozen, SamplingParams
-from core.api.tools import ToolSyntax
+from core.api.reply_format import ToolSyntax
 
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"

@@ -199,9 +199,9 @@ class EmptyPage(QWidget):
 def default_words(model: ModelInfo) -> str:
     """A sentence each about precision, context and cache as this computer allows them."""
     words = tr(
-        "Precision: the most exact one that fits your memory and is fast here, for this model "
-        "{precision}.\nContext: up to {tokens} tokens in a chat, as long as memory allows.\nCache: "
-        "up to {host} of memory and {disk} on disk hold what was read."
+        "Precision: {precision}, the most exact one that fits your memory and is fast "
+        "here.\nContext: up to {tokens} tokens in a chat, as long as memory allows.\nCache: "
+        "up to {host} of memory and {disk} of disk space for what was read."
     )
     return words.format(
         precision=precision_name(model.precision),

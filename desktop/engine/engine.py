@@ -18,6 +18,7 @@ from core.client.client import ANSWERING, EngineClient
 from core.client.life import RESTARTED_WORDS, EngineState
 from core.client.requests import EngineError
 from desktop.engine.engine_status import EngineStatus, Phase, remember_names, shown_name
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 
@@ -180,7 +181,7 @@ class EngineController(QObject):
         try:
             await self.client.start()
         except WaymarkError as error:
-            self._set(EngineStatus(Phase.FAILED, trouble=error.message))
+            self._set(EngineStatus(Phase.FAILED, trouble=in_language(error.message)))
             return False
         return True
 
@@ -219,7 +220,8 @@ class EngineController(QObject):
         else:
             words = tr("{model} was not loaded. {title}: {message}")
             name = shown_name(settings.path)
-            self._rest(words.format(model=name, title=failure.title, message=failure.message))
+            title, message = in_language(failure.title), in_language(failure.message)
+            self._rest(words.format(model=name, title=title, message=message))
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         model = self.client.model
@@ -240,11 +242,12 @@ class EngineController(QObject):
         if news and self.client.state in ANSWERING:
             self._set(EngineStatus(Phase.LOADING, done=done, total=total))
 
-    def _on_state(self, state: EngineState, words: str) -> None:
+    def _on_state(self, state: EngineState, reason: str) -> None:
         if self._lent and state in (*ANSWERING, EngineState.RESTARTING, EngineState.FAILED):
             silent = state is EngineState.SILENT
             self._set(EngineStatus(Phase.COMPARING, silent=silent))
             return
+        words = in_language(reason)
         match state:
             case EngineState.STARTING:
                 self._set(EngineStatus(Phase.STARTING))
@@ -254,7 +257,7 @@ class EngineController(QObject):
                 self._set(replace(self.status, silent=False))
             case EngineState.RESTARTING:
                 self._set(EngineStatus(Phase.RESTARTING, trouble=words or self.status.trouble))
-                if words != RESTARTED_WORDS:
+                if reason != RESTARTED_WORDS:
                     self.said.emit(words)
             case EngineState.FAILED:
                 self._set(EngineStatus(Phase.FAILED, trouble=words))

@@ -13,6 +13,7 @@ from core.downloads.choices import choices, runs, suggested
 from core.downloads.messages import Plan, Repository
 from core.downloads.names import repository_name
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
@@ -220,7 +221,7 @@ class GetModelDialog(QDialog):
         self._said.setVisible(bool(words))
 
     def _say_error(self, info: ErrorInfo) -> None:
-        self._say(f"{info.title}. {info.message}", wrong=True)
+        self._say(error_text(info), wrong=True)
 
     def _begin(self, plan: Plan) -> None:
         self._downloads.begin(plan)

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from core.library.messages import ModelFacts, Way
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.fits import Fit, Memory, Verdict, memory_of
 from desktop.models.library import LibraryModel
@@ -82,7 +83,7 @@ class LibraryDetails(QFrame):
         trouble = facts.trouble if facts is not None else None
         said = tr("Its files have not been read yet.")
         if trouble is not None:
-            said = f"{trouble.title}. {trouble.message}"
+            said = error_text(trouble)
         elif facts is not None:
             said = describe(facts)
         self._say(self._facts, said, "error" if trouble is not None else "muted")

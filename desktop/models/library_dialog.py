@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWid
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
 from desktop.engine.engine_status import COMING, Phase
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
@@ -225,7 +226,7 @@ class LibraryDialog(QDialog):
         theme.set_class(self._said, "error small" if self._trouble else "muted small")
 
     def _say_error(self, error: ErrorInfo) -> None:
-        self._trouble = f"{error.title}. {error.message}"
+        self._trouble = error_text(error)
         self._say_state()
 
     def _load(self) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.system.secrets import Secrets
-from desktop.background.work import Wakefulness, Work
+from desktop.background import Wakefulness, Work
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -37,7 +37,7 @@ from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
-from desktop.presets.chat_settings import ChatSettings
+from desktop.presets import ChatSettings
 from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
@@ -46,7 +46,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import messages
 from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply

@@ -38,7 +38,7 @@ SAMPLES = DEMO.parents[1] / "samples"
 MORE_ROUNDS = 5
 
 Row = tuple[str, str, str]
-"""What was measured, how many drafted tokens were right, and a figure."""
+"""Name of the measurement, drafted tokens that were right, and a figure."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from tests.bench.speed_tables import PEER, engines, order, table
 from tests.bench.spread import Spread
 
 Measured = tuple[Mapping[Step, Row], Mapping[str, Mapping[Step, Spread]]]
-"""What was measured by step, and tokens a second by other program and step."""
+"""Our measurements by step, and tokens a second by other program and step."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a request will read, told before it: exact, and without a trace."""
+"""The prediction of what a request reads is exact and changes nothing."""
 
 from __future__ import annotations
 

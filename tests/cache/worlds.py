@@ -222,7 +222,7 @@ class World:
         assert kv_buffer.holds_window(end)
 
     def scribble(self, start: int) -> None:
-        """What decode leaves behind the prompt must never be found again."""
+        """Write NaN behind the prompt, as decode does; it must never be found again."""
         kv_buffer, end = self.cache.kv_buffer, min(start + 15, self._context_length)
         for token in range(start, end, 3):
             count = min(3, end - token)

@@ -30,7 +30,7 @@ from desktop import app
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """As in an installed app: the executable that runs is the window's. Returns its folder."""
+    """Pretend to be an installed app, whose executable is the window's; its folder is returned."""
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "waymark"))
     return tmp_path

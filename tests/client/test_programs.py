@@ -39,7 +39,7 @@ def were_run(trap: Path) -> str:
 def test_H2_a_program_started_by_name_runs_nothing_from_the_current_folder(
     trap: Path, module: str
 ) -> None:
-    """As the README says to start it. What each answers to nonsense matters little here."""
+    """The README starts them like this. Their answers to nonsense don't matter here."""
     arguments = {"core.replay": ["--help"], "core.helper": ["400000000"], "desktop": ["--help"]}
     subprocess.run(
         [sys.executable, "-m", module, *arguments.get(module, [])],

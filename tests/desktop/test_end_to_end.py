@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
+from desktop.chat.chat_dialogs import FormatDialog
 from desktop.chat.data.json_body import DataView
-from desktop.chat.format_dialog import FormatDialog
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
@@ -214,7 +214,7 @@ async def test_what_the_model_cannot_load_leaves_the_window_open(
 
 
 class Heard:
-    """What idle work came to, by the message that ended its path."""
+    """Results of idle prefill, by the message that ended the path."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -222,7 +222,7 @@ class Heard:
         app.parts.idle_prefill.prepared.connect(self._told.__setitem__)
 
     def forget(self) -> None:
-        """What was told so far is of no account: a reply goes on."""
+        """Drop the results so far, because a reply continues."""
         self._told.clear()
 
     async def of_last(self) -> Prepared:

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
 
 from desktop.i18n import LANGUAGES_FOLDER, tr, use_language
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, SettingsFile, WindowSettings
+from desktop.store.settings import AppSettings, WindowSettings
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp
 
 ROOT = Path(__file__).parents[2]

@@ -68,7 +68,9 @@ def test_parameters_read_as_in_names(count: int, words: str, language: QLocale.L
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "0.00 s"),
+        (0.0, "0 s"),
+        (0.0004, "< 0.01 s"),
+        (0.005, "0.01 s"),
         (0.044, "0.04 s"),
         (0.41, "0.4 s"),
         (9.96, "10 s"),
@@ -135,14 +137,18 @@ def test_what_was_restored_is_placed() -> None:
     ("load", "words"),
     [
         (LoadFacts(), ""),
-        (LoadFacts(seconds=7.5, packing_s=1.31), "Loaded in 7.5 s, 1.3 s of it packing."),
+        (
+            LoadFacts(seconds=7.5, packing_s=1.31),
+            "Loaded in 7.5 s, including 1.3 s to arrange the weights.",
+        ),
         (
             LoadFacts(seconds=2.1, packing_s=1.3, from_disk=True),
-            "Loaded in 2.1 s, 1.3 s of it packing; quantised weights came from disk.",
+            "Loaded in 2.1 s, including 1.3 s to arrange the weights; "
+            "quantised weights came from disk.",
         ),
         (
             LoadFacts(seconds=2.1, packing_s=1.3, slowed_by="no C compiler was found"),
-            "Loaded in 2.1 s, 1.3 s of it packing. "
+            "Loaded in 2.1 s, including 1.3 s to arrange the weights. "
             "Replies are slower than they could be: no C compiler was found.",
         ),
     ],

@@ -1,4 +1,4 @@
-"""What the hub says: searched, listed and refused; hostile names, absurd JSON, and the token."""
+"""The hub's answers: searched, listed and refused; hostile names, absurd JSON, and the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model folder is refused for when its parts are put together."""
+"""A model folder is refused if its parts don't match."""
 
 from __future__ import annotations
 

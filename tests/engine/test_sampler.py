@@ -96,7 +96,7 @@ def test_min_p_is_the_oracles(seed: int, min_p: float) -> None:
 def test_all_steps_in_the_oracles_order_leave_the_same_tokens(
     seed: int, penalty: float, temperature: float, top_k: int, top_p: float, min_p: float
 ) -> None:
-    """What can be sampled at all, found by sampling with every index."""
+    """Sampling with every index finds all tokens that can be sampled."""
     prompt = [3, 7, 7, 20]
     oracle = LogitsProcessorList(
         [

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Mix:
-    """What `llama-quantize` is asked for: a type of files, and types of tensors by their names."""
+    """A request to `llama-quantize`: a file type, and types of tensors by name."""
 
     kind: str
     tensors: tuple[str, ...] = ()

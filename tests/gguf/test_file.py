@@ -210,7 +210,7 @@ def test_G3_a_header_has_a_limit(tmp_path: Path) -> None:
 
 
 def test_G3_many_entries_take_linear_time(tmp_path: Path) -> None:
-    """As many keys, texts and tensors as are allowed take seconds, not minutes."""
+    """The largest allowed numbers of keys, texts and tensors take seconds, not minutes."""
     count = 2**16
     keys = {f"k{i}": ("u8", 1) for i in range(count - 1)} | {"texts": ("[text]", [""] * 2**20)}
     path = tmp_path / "m.gguf"

@@ -120,7 +120,7 @@ def assert_untouched(files: Files, path: Path) -> None:
 
 
 def assert_kept(files: Files, path: Path) -> None:
-    """What was damaged lies beside the new file as it was."""
+    """Assert that the damaged file was kept unchanged next to the new one."""
     (kept,) = {Path(str(each).removesuffix("-wal")) for each in path.parent.glob("*.damaged-*")}
     assert_untouched(files, kept)
 
@@ -138,7 +138,7 @@ def assert_connected(connection: sqlite3.Connection) -> None:
 
 
 def use(connection: sqlite3.Connection) -> None:
-    """What the window does with a file: read everything, and write to every chat."""
+    """Use a file like the window: read everything, and write to every chat."""
     messages.stop_running(connection)
     drafts.stored(connection)
     chats.next_to_forget(connection)

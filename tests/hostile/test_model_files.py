@@ -67,7 +67,7 @@ def said(work: Callable[[], object]) -> str | None:
 
 
 def planned(copy: Path) -> bool:
-    """Whether a folder gets as far as its weights; every other end has a name."""
+    """Return True if a folder gets as far as its weights; every other end is a named error."""
     began = time.monotonic()
     message = said(lambda: estimate_bytes(ModelFolder.open(copy), torch.float32))
     assert time.monotonic() - began < LONGEST_S
@@ -119,7 +119,7 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
 
 @each_of(1_000)
 def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path, count: int) -> None:
-    """As JSON that stays JSON, and as bytes."""
+    """Mutants that stay JSON, and mutants of the bytes."""
     path = copy / "model.safetensors"
     data = path.read_bytes()
     length = int.from_bytes(data[:LENGTH_BYTES], "little")

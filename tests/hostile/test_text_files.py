@@ -48,7 +48,7 @@ EXPLOSIVE = (
 
 @pytest.fixture(autouse=True)
 def within_bounds() -> Iterator[None]:
-    """What comes back from a helper costs this process little, whatever it is."""
+    """Assert that the answer of a helper, whatever it is, costs this process little memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
@@ -56,7 +56,7 @@ def within_bounds() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends at all in these sizes ends in a hundredth of a second."""
+    """Shorten the limits; at these sizes everything that ends takes a hundredth of a second."""
     monkeypatch.setattr(kit, "TIME_LIMIT_S", 0.3)
     monkeypatch.setattr(tokenizer_module, "ASK_S", 0.3)
     monkeypatch.setattr(tokenizer_module, "BUILD_S", 1.0)

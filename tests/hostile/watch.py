@@ -24,7 +24,7 @@ _watched: list[tuple[tuple[str, ...], list[str]]] = []
 
 @contextmanager
 def opened_elsewhere(*folders: Path) -> Iterator[list[str]]:
-    """What this process opens, connects to or starts outside `folders` meanwhile."""
+    """Collect what this process opens, connects to or starts outside `folders`."""
     _install()
     allowed = tuple(str(folder.resolve()) for folder in folders)
     _watched.append((allowed, []))
@@ -35,7 +35,7 @@ def opened_elsewhere(*folders: Path) -> Iterator[list[str]]:
 
 
 def is_elsewhere(path: object, allowed: tuple[str, ...]) -> bool:
-    """Whether a path lies outside folders, our own programs and what the system tells of itself."""
+    """True for a path outside the folders, our own programs and the system's own files."""
     if isinstance(path, int) or path is None:
         return False
     name = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]

@@ -223,7 +223,7 @@ def test_L3_no_other_file_is_replaced_or_deleted(move: Move, tmp_path: Path) -> 
 def test_L3_a_folder_that_leads_back_is_refused(
     move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by a link or a second mount: the files in both places are the same ones."""
+    """A link or a second mount: the files in both places are the same ones."""
     Path(move.target, "Org").symlink_to(Path(move.base, "Org"))
     with pytest.raises(MoveError, match="there already"):
         run(move)

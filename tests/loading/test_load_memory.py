@@ -32,7 +32,7 @@ import torch
 from tests.loading.keeping import store_in
 from tests.loads import estimate_bytes, load_model
 from core.api.params import ModelSettings
-from core.loading.precision import choose_backend
+from core.loading.precision import Chooser
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear import int4, int8, native
@@ -53,7 +53,7 @@ torch.ones(2**20).bfloat16().float().sum()  # torch's own threads and buffers, b
 name, integers = NAMES.get(sys.argv[2], (sys.argv[2], None))
 dtype = getattr(torch, name)
 if sys.argv[3] == "chosen":
-    kernels = choose_backend(ModelSettings(path=""), torch.device("cpu"), dtype, integers)
+    kernels = Chooser().backend(torch.device("cpu"), dtype, integers)
 else:
     kernels = backend(sys.argv[3], dtype, integers=integers)
 folder = ModelFolder.open(Path(sys.argv[1]))
@@ -166,7 +166,7 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False}
 
 
 def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, Shape]]:
-    """What a layer is stored as; zeros throughout make sense in both formats."""
+    """Stored tensors of a layer; zeros are valid in both formats."""
     if title == "fp8":
         blocks = (-(-outputs // 128), -(-inputs // 128))
         return {"weight": ("F8_E4M3", (outputs, inputs)), "weight_scale_inv": ("BF16", blocks)}
@@ -181,7 +181,7 @@ def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, 
 @pytest.mark.slow
 @pytest.mark.parametrize("described", [FP8, GPTQ], ids=["fp8", "gptq"])
 def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[str, object]) -> None:
-    """As released: sorted by type, so that all packed values come long before all scales."""
+    """Releases are sorted by type: all packed values come long before all scales."""
     plan = write_big_model(tmp_path, 10_000, 6, "BF16")
     tensors: dict[str, tuple[str, Shape]] = {}
     largest = 0

@@ -43,7 +43,7 @@ def change(path: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
 
 
 def planned(path: Path, dtype: torch.dtype = torch.bfloat16) -> tuple[bool, str]:
-    """Whether there is a head, and why not."""
+    """Return True if there is a head, and the reason if not."""
     plan = ModelPlan(ModelFolder.open(path))
     held = plan.held(dtype, with_mtp=True)
     assert held.has_mtp == any(name.startswith("mtp.") for name in held.tensors)

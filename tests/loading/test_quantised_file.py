@@ -46,7 +46,7 @@ def layout_of(weight_format: WeightFormat) -> QuantisedLayout:
 def matrices(
     weight_format: WeightFormat, layout: QuantisedLayout
 ) -> dict[str, list[QuantisedTensors]]:
-    """What the format keeps of random weights, in the slices of the layout."""
+    """Quantised random weights, in the slices of the layout."""
     generator = torch.Generator().manual_seed(3)
     found = {}
     for name, slices in layout.matrices.items():
@@ -146,7 +146,7 @@ def test_every_byte_counts(tmp_path: Path, weight_format: WeightFormat) -> None:
 
 
 def fails(path: Path, layout: QuantisedLayout, names: list[str]) -> bool:
-    """Whether opening the file, or reading it, finds damage."""
+    """True if opening or reading the file finds damage."""
     try:
         file = QuantisedFile(path, layout, KEY)
     except QuantisedDamagedError:

@@ -69,7 +69,7 @@ def put(store: QuantisedStore, weights: ModelFolder, meaning: str = "a", rows: i
 
 
 def has(store: QuantisedStore, weights: ModelFolder, meaning: str = "a") -> bool:
-    """Whether there is a whole file; counts as a use."""
+    """True if there is a whole file; counts as a use."""
     found = store.find(weights, meaning, layout())
     if found is not None:
         assert found[1] == DIGEST and len(found[0].matrix("weight")) == 1

@@ -1,4 +1,4 @@
-"""What every family gets from the decoder and the block: slots of the memory, halves of a block."""
+"""Parts common to all families: slots of the memory, halves of a block."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_small_tensors_may_come_after_their_values_or_lie_in_another_file(
 def test_a_layer_may_be_plain_though_nothing_says_so(
     made: dict[str, tuple[Path, Path]], copied: Callable[[str], Path]
 ) -> None:
-    """What is stored decides: lists of what was left out are often incomplete."""
+    """The stored tensors decide, because modules_to_not_convert is often incomplete."""
     path = copied("awq")
     edit_config(path, quantization_config=FORMATS["awq"].config | {"modules_to_not_convert": None})
     expected = our_logits(load(made["awq"][1]).model, [text(9)])
@@ -200,7 +200,7 @@ def test_a_packed_embedding_is_found(
 
 @pytest.mark.parametrize("title", TITLES)
 def test_the_estimate_counts_loaded_bytes(title: str, made: dict[str, tuple[Path, Path]]) -> None:
-    """What the plain twin takes, and what is needed beside it for one layer at a time."""
+    """The bytes of the plain twin, and of one layer at a time while it is read."""
     packed, plain = (ModelFolder.open(path) for path in made[title])
     for dtype in (torch.float32, torch.bfloat16):
         read = [ModelPlan(each).held(dtype).bytes_while_read() for each in (packed, plain)]

@@ -1,4 +1,4 @@
-"""What docs/models.md says of releases: parameters and bytes that follow from their config.json."""
+"""Parameters and bytes in docs/models.md follow from the config.json of the releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from core.layers.memory import checkpoint_bytes, kv_size
 from core.weights.spec import planned_bytes
 from tests.bench.folders import RELEASED as QWEN3_5_SIZES
 from tests.bench.folders import config_of
-from tests.models.releases import FORMATS, RELEASED, WITH_EXPERTS, planned
+from tests.models.releases import (
+    FORMATS,
+    MINICPM_V,
+    NEMOTRON_OMNI,
+    RELEASED,
+    WITH_EXPERTS,
+    planned,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 NAMES = (
@@ -44,11 +51,12 @@ NAMES = (
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},
     **{name: RELEASED[name] for name in NAMES},
+    "MiniCPM-V-4.7-1B": MINICPM_V,
+    "Nemotron-3-Nano-Omni-30B-A3B": NEMOTRON_OMNI,
 }
 
 
 def spelled(parameters: int) -> str:
-    """As the page has it."""
     millions = parameters / 1e6
     return f"{millions:.0f} M" if millions < 1000 else f"{millions / 1000:.2f} B"
 

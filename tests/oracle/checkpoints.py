@@ -68,7 +68,7 @@ PLAIN_TEMPLATE = """\
 
 @dataclass(frozen=True)
 class Tiny:
-    """What to make. `layers` spells the kinds: L for linear attention, F for full attention."""
+    """`layers` spells the kinds: L for linear attention, F for full attention."""
 
     layers: str = "LLLF"
     hidden: int = 32
@@ -218,7 +218,7 @@ def save(model: PreTrainedModel, path: Path, dtype: torch.dtype, max_shard_size:
 
 
 def is_plain_norm(name: str) -> bool:
-    """Whether a norm multiplies by its weight, not by 1 plus it."""
+    """True if a norm multiplies by its weight, not by 1 plus it."""
     return name.endswith("linear_attn.norm.weight") or (
         "visual" in name and "norm" in name and name.endswith("weight")
     )
@@ -248,7 +248,7 @@ def _spread(name: str, noise: Tensor) -> Tensor:
 
 
 def folder_settings(tiny: Tiny) -> dict[str, dict[str, Any]]:
-    """What stands in the small files beside config and template, by name."""
+    """Contents of the small files next to config and template, by name."""
     added = {
         str(token_id(text)): {"content": text, "special": text in SPECIAL}
         for text in SPECIAL + MARKS

@@ -46,8 +46,11 @@ class Picture:
         key = f"picture {self.seed:>8}".encode()
         return Image(key, rows, columns, max(rows, columns))
 
+    def rows_of(self, model: Decoder) -> Tensor:
+        return model.encode_image(self.pixels, self.rows, self.columns, lambda: None)
 
-Pieces = Sequence[tuple[int, ...] | Picture]
+
+Pieces = Sequence[tuple[int, ...] | TextRun | Picture]
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,18 @@ def text(count: int, seed: int = 0) -> tuple[int, ...]:
 
 def prompt_of(pieces: Pieces, grid: int = 4096) -> Prompt:
     segments: list[Segment] = [
-        piece.segment if isinstance(piece, Picture) else TextRun(piece) for piece in pieces
+        piece.segment
+        if isinstance(piece, Picture)
+        else TextRun(piece)
+        if isinstance(piece, tuple)
+        else piece
+        for piece in pieces
     ]
     return Prompt(tuple(segments), frozenset(), grid)
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: ids, which of them are image, pixels and grids."""
+    """Arguments of the oracle's forward: ids, types of tokens, pixels and grids."""
     ids = torch.tensor([prompt_of(pieces).ids(token_id("<|image_pad|>"))])
     pictures = [piece for piece in pieces if isinstance(piece, Picture)]
     if not pictures:
@@ -112,9 +120,9 @@ def inputs(model: Decoder, pieces: Pieces) -> tuple[Tensor, Tensor]:
     """
     wider = model.image_width - model.hidden_size
     rows = [
-        model.encode_image(piece.pixels, piece.rows, piece.columns, lambda: None)
+        piece.rows_of(model)
         if isinstance(piece, Picture)
-        else functional.pad(model.embed(torch.tensor(piece)), (0, wider))
+        else functional.pad(model.embed(torch.tensor(getattr(piece, "ids", piece))), (0, wider))
         for piece in pieces
     ]
     return torch.cat(rows), positions(pieces)
@@ -131,7 +139,7 @@ def our_logits(model: Decoder, pieces: Pieces, cuts: Sequence[int] = ()) -> Tens
 
 
 def logits_between(model: Decoder, given: tuple[Tensor, Tensor], cuts: Sequence[int]) -> Tensor:
-    """As `our_logits`, from embeddings and positions."""
+    """Like `our_logits`, from embeddings and positions."""
     embeddings, places = given
     memory = ConcatenatingMemory(model.layer_specs)
     edges = [0, *cuts, embeddings.shape[0]]
@@ -179,7 +187,7 @@ def greedy(model: Decoder, pieces: Pieces, forced: Sequence[int]) -> Tensor:
 
 
 def assert_greedy_tokens(pair: Pair, pieces: Pieces, count: int = 24) -> None:
-    """What the oracle generates greedily after a text, token by token with its cache."""
+    """Assert that we sample the tokens that the oracle generates greedily with its cache."""
     ids, oracle = torch.tensor(pieces), cast(Any, pair.oracle)
     made = oracle.generate(
         input_ids=ids,

@@ -23,7 +23,7 @@ LONG = [text(150)]
 
 
 def test_all_spellings_of_a_granites_experts_are_one_model(tmp_path: Path) -> None:
-    """As released, as transformers names them in memory, and each expert for itself."""
+    """Names as released, as transformers has them in memory, and one for each expert."""
     write_granite(tmp_path, GRANITE["experts"])
     expected, path = our_logits(load(tmp_path), LONG), tmp_path / "model.safetensors"
     tensors = load_file(path)

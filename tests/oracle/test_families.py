@@ -511,7 +511,7 @@ def test_ministral_beside_a_vision_tower_is_the_same_text_model(tmp_path: Path) 
 
 
 def in_bfloat16(row: Row, tiny: Any, pair: Pair, path: Path) -> Tensor:
-    """What the oracle makes of the same weights."""
+    """Logits of the oracle with the same weights."""
     oracle: Any
     if row.oracle:
         oracle = getattr(transformers, row.oracle).from_pretrained(path, dtype=B)

@@ -139,7 +139,7 @@ def _ids(text: ChatText, messages: Sequence[Message]) -> list[int]:
 
 
 def _expected(processor: Gemma3Processor, messages: Sequence[Message]) -> list[int]:
-    """What the processor makes of the same conversation, with a picture in each place."""
+    """Ids that the processor returns for the same conversation, with a picture in each place."""
     told = [as_dict(message) for message in messages]
     written: Any = processor.tokenizer.apply_chat_template(
         told, tokenize=False, add_generation_prompt=True

@@ -70,7 +70,7 @@ def test_pixels_equal_the_reference(size: tuple[int, int], tokens: int, tmp_path
 def test_a_token_of_the_unified_model_is_one_large_patch(
     size: tuple[int, int], tmp_path: Path
 ) -> None:
-    """As the same processor cuts patches of that size; the model's own needs torchvision."""
+    """Compared with the same processor at that patch size; the model's own needs torchvision."""
     picture = noise(*size)
     found = processor(tmp_path, unified=True).process(held(picture))
     settings = preprocessor(TinyGemma4()) | {"patch_size": 8, "pooling_kernel_size": 1}
@@ -127,7 +127,7 @@ def test_a_limit_of_tokens_makes_pictures_smaller_and_keeps_keys(tmp_path: Path)
 
 @pytest.mark.parametrize("name", [name for name in RELEASED if name.startswith("Gemma-4")])
 def test_a_release_has_the_parameters_that_transformers_gives_it(name: str) -> None:
-    """Those of its audio tower apart."""
+    """Without the audio tower."""
     values = copy.deepcopy(RELEASED[name]) | {"audio_config": None}
     unified = values.pop("model_type") == "gemma4_unified"
     if "rope_parameters" in values["vision_config"]:

@@ -31,7 +31,7 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class TinyExperts:
-    """What to make. `base` are the sizes of everything but the experts."""
+    """`base` are the sizes of everything but the experts."""
 
     kind: str = "qwen3_moe"
     base: Tiny = field(default_factory=lambda: Tiny(layers="FFF", head_dim=16, tied=False))

@@ -32,7 +32,7 @@ LINEAR_ROPE = {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0}
 
 @dataclass(frozen=True)
 class TinyGemma3:
-    """What to make. `layers` spells the kinds: S for a sliding window, F for full attention.
+    """`layers` spells the kinds: S for a sliding window, F for full attention.
 
     A picture is a square of `image_size` pixels and costs `tokens_per_side` squared tokens.
     """
@@ -162,14 +162,14 @@ class Square(Picture):
 
     @property
     def whole(self) -> Tensor:
-        """As the oracle's tower wants them: [3, size, size]."""
+        """Input of the oracle's tower: [3, size, size]."""
         generator = torch.Generator().manual_seed(self.seed)
         size = self.tiny.image_size
         return torch.rand(3, size, size, generator=generator) * 2 - 1
 
     @property
     def pixels(self) -> Tensor:
-        """As our tower wants them: row by row, each channel by channel."""
+        """Input of our tower: patches row by row, each channel by channel."""
         patch = self.tiny.patch_size
         cut = self.whole.unfold(1, patch, patch).unfold(2, patch, patch)
         return cut.permute(1, 2, 0, 3, 4).flatten(0, 1).flatten(1)
@@ -181,7 +181,7 @@ class Square(Picture):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes; pictures next to each other would be one to it."""
+    """Arguments of the oracle's forward; it would join pictures next to each other."""
     image_id = gemma3_image_ids()["image_token_index"]
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(image_id)])}
     squares = [piece.whole for piece in pieces if isinstance(piece, Square)]

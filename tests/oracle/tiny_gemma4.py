@@ -32,7 +32,7 @@ VOCABULARY = 680  # more rows than the tokenizer has ids, as in the releases
 
 @dataclass(frozen=True)
 class TinyGemma4:
-    """What to make. `layers` spells the kinds: S for a sliding window, F for full attention; the
+    """`layers` spells the kinds: S for a sliding window, F for full attention; the
     last `shared` have no keys of their own. `per_layer` is the width of per-layer embeddings.
 
     `experts` are beside each dense layer, of which a token takes `top_k`; none if 0. `text` is the
@@ -245,7 +245,7 @@ class Pooled(Picture):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes, pictures padded as its processor does."""
+    """Arguments of the oracle's forward, pictures padded as its processor does."""
     image_id = gemma4_image_ids()["image_token_id"]
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(image_id)])}
     pictures = [piece for piece in pieces if isinstance(piece, Pooled)]

@@ -38,7 +38,7 @@ from tests.oracle.tiny_text import TinyLfm2, TinyText, is_norm, lfm2_text_config
 
 @dataclass(frozen=True)
 class TinyLfm2Moe(TinyLfm2):
-    """What to make: LFM2 whose first `dense` blocks have no experts."""
+    """LFM2 whose first `dense` blocks have no experts."""
 
     dense: int = 1
     experts: int = 8
@@ -71,7 +71,7 @@ def write_lfm2_moe(path: Path, tiny: TinyLfm2Moe = TinyLfm2Moe()) -> PreTrainedM
 
 @dataclass(frozen=True)
 class TinyLfm3(TinyText):
-    """What to make. `layers` spells the kinds: C for a convolution, S for attention in a `window`,
+    """`layers` spells the kinds: C for a convolution, S for attention in a `window`,
     F for full attention."""
 
     layers: str = "CSCF"
@@ -108,7 +108,7 @@ def write_lfm3(path: Path, tiny: TinyLfm3 = TinyLfm3()) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class TinyLfm3Vl:
-    """What to make. `tower` spells the kinds of its layers as `layers` of the text."""
+    """`tower` spells the kinds of its layers as `layers` of the text."""
 
     text: TinyLfm3 = field(default_factory=lambda: TinyLfm3("CSF"))
     tower: str = "CFC"
@@ -176,7 +176,7 @@ class InLine(Picture):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: ids, pixels and grids."""
+    """Arguments of the oracle's forward: ids, pixels and grids."""
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<|image_pad|>"))])}
     pictures = [piece for piece in pieces if isinstance(piece, Picture)]
     if pictures:

@@ -32,8 +32,6 @@ CONTROL = ("<image>", "<|image_start|>", "<|image_end|>", *MARKS, "<|img_thumbna
 
 @dataclass(frozen=True)
 class TinyLfm2Vl:
-    """What to make."""
-
     text: TinyLfm2 = field(default_factory=lambda: TinyLfm2(layers="CFC"))
     hidden: int = 24
     heads: int = 2
@@ -50,7 +48,7 @@ class TinyLfm2Vl:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """As of the other tiny folders, with this family's own tokens behind."""
+    """The tokenizer of the other tiny folders, with this family's own tokens appended."""
     result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
     result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
     return result
@@ -146,7 +144,7 @@ class Shaped(Picture):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes, pictures padded as its processor does."""
+    """Arguments of the oracle's forward, pictures padded as its processor does."""
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:

@@ -34,7 +34,7 @@ _MOE: tuple[Any, Any] = Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration
 
 @dataclass(frozen=True)
 class TinyQwen3VL:
-    """What to make; `deeper` are the tower's blocks whose features enter text layers. With
+    """`deeper` are the tower's blocks whose features enter text layers. With
     `experts` each `sparse_step`-th layer has so many; all are dense if 0."""
 
     layers: int = 3

@@ -47,7 +47,7 @@ from tests.oracle.checkpoints import VOCABULARY, randomise, token_id, write_text
 
 @dataclass(frozen=True, kw_only=True)
 class TinyText:
-    """What all families share; `others` are more keys of config.json."""
+    """Sizes common to all families; `others` are more keys of config.json."""
 
     hidden: int = 32
     mlp: int = 48
@@ -106,8 +106,6 @@ LLAMA3_ROPE = {
 
 @dataclass(frozen=True)
 class TinyLlama(TinyText):
-    """What to make."""
-
     kind: str = "llama"
     layers: int = 3
     head_dim: int = 16
@@ -154,7 +152,7 @@ MULTIPLIERS = {
 
 @dataclass(frozen=True)
 class TinyFalconH1(TinyMamba):
-    """What to make. `others` are more keys of config.json."""
+    """`others` are more keys of config.json."""
 
     layers: int = 3
     head_dim: int = 8
@@ -193,7 +191,7 @@ _GRANITE_KINDS = {"M": "linear_attention", "F": "full_attention"}
 
 @dataclass(frozen=True)
 class TinyGranite(TinyMamba):
-    """What to make. `layers` spells the kinds: M for Mamba-2, F for full attention; `others` are
+    """`layers` spells the kinds: M for Mamba-2, F for full attention; `others` are
     more keys of config.json. `experts` and how many of them a token takes; none if 0."""
 
     layers: str = "MFM"
@@ -237,7 +235,7 @@ def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedMo
 
 @dataclass(frozen=True)
 class TinyGraniteSwa(TinyText):
-    """What to make. `layers` spells the kinds: S for the last `window` tokens, F for all; 0 in
+    """`layers` spells the kinds: S for the last `window` tokens, F for all; 0 in
     `thetas` is a layer without positions. `experts` as of Granite 4."""
 
     layers: str = "FSS"
@@ -322,7 +320,7 @@ def write_gpt_oss(path: Path, tiny: TinyGptOss = TinyGptOss()) -> PreTrainedMode
 
 @dataclass(frozen=True)
 class TinyJamba(TinyText):
-    """What to make. `attention` and `sparse` are (period, offset) of those blocks; `others` are
+    """`attention` and `sparse` are (period, offset) of those blocks; `others` are
     more keys of config.json."""
 
     layers: int = 4
@@ -373,7 +371,7 @@ _NEMOTRON_KINDS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "
 
 @dataclass(frozen=True)
 class TinyNemotron(TinyMamba):
-    """What to make. `layers` spells the kinds as releases do: M for Mamba-2, * for attention, - for
+    """`layers` spells the kinds as releases do: M for Mamba-2, * for attention, - for
     an MLP, E for `experts`, of which a token takes `top_k`; `others` are more keys of config.json.
     """
 
@@ -385,7 +383,7 @@ class TinyNemotron(TinyMamba):
     top_k: int = 3
 
 
-def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
+def nemotron_config(tiny: TinyNemotron) -> dict[str, Any]:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
@@ -401,9 +399,19 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
         "moe_shared_expert_intermediate_size": 40,
         "routed_scaling_factor": 2.5,
     }
-    config = NemotronHConfig(**settings | dict(tiny.others))
-    model = _spread(NemotronHForCausalLM(config), tiny.seed, "norm.weight", "norm_f.weight", ".D")
-    generator = torch.Generator().manual_seed(tiny.seed)
+    return settings | dict(tiny.others)
+
+
+def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
+    config = NemotronHConfig(**nemotron_config(tiny))
+    return spread_nemotron(NemotronHForCausalLM(config), tiny.seed)
+
+
+def spread_nemotron(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    """Also of Nemotron Omni, whose tower has other norms and scales."""
+    norms = "norm.weight", "norm_f.weight", "norm1.weight", "norm2.weight"
+    model = _spread(model, seed, *norms, "lambda1", ".D")
+    generator = torch.Generator().manual_seed(seed)
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
             buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
@@ -420,7 +428,7 @@ def write_nemotron(path: Path, tiny: TinyNemotron = TinyNemotron()) -> PreTraine
 
 @dataclass(frozen=True)
 class TinyLfm2(TinyText):
-    """What to make. `layers` spells the kinds: C for a convolution, F for full attention."""
+    """`layers` spells the kinds: C for a convolution, F for full attention."""
 
     layers: str = "CCFC"
     adjusted: bool = True
@@ -445,7 +453,7 @@ def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
 
 
 def is_norm(name: str) -> bool:
-    """Whether a norm multiplies by this weight."""
+    """True if a norm multiplies by this weight."""
     return "norm" in name.split(".")[-2] and name.endswith("weight")
 
 
@@ -465,7 +473,7 @@ def write_lfm2(path: Path, tiny: TinyLfm2 = TinyLfm2()) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class TinyOlmoHybrid(TinyText):
-    """What to make. `layers` spells the kinds: L for a delta net, F for attention; without a
+    """`layers` spells the kinds: L for a delta net, F for attention; without a
     `theta` attention knows no positions."""
 
     layers: str = "LFL"
@@ -499,7 +507,7 @@ def write_olmo_hybrid(path: Path, tiny: TinyOlmoHybrid = TinyOlmoHybrid()) -> Pr
 
 
 def _with_own_convolutions(tensors: dict[str, Tensor], tiny: TinyOlmoHybrid) -> dict[str, Tensor]:
-    """As releases have them: transformers saves three parts of one size, and reads any."""
+    """Convolutions as in releases: transformers saves three parts of one size, and reads any."""
     keys, values = tiny.key_heads * tiny.key_dim, tiny.value_heads * tiny.value_dim
     for first in [name for name in tensors if "q_conv1d" in name]:
         names = [first.replace("q_conv1d", f"{part}_conv1d") for part in "qkv"]
@@ -525,8 +533,6 @@ YARN = {
 
 @dataclass(frozen=True)
 class TinyMinistral3(TinyText):
-    """What to make."""
-
     layers: int = 3
     head_dim: int = 16
     rope: Mapping[str, Any] = field(default_factory=lambda: YARN)

@@ -1,4 +1,4 @@
-"""What is done before and after PyInstaller, on each system."""
+"""The steps before and after PyInstaller, on each system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What macOS is told of the app. Nothing of it was run on macOS: here it is held to its formats."""
+"""The macOS bundle's metadata, checked against its formats; none of it was run on macOS."""
 
 from __future__ import annotations
 

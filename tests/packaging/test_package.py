@@ -1,4 +1,4 @@
-"""What is packed for Linux can be read by all, and asks for what it needs."""
+"""Linux packages can be read by all users and declare their dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkout and the installers install: every file by its hash, and all that is declared."""
+"""A checkout and the installers install every declared package, each file by its hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What desktops read of the app, held to the app: one id, one version, one icon in all sizes."""
+"""The files that desktops read match the app: one id, one version, one icon in all sizes."""
 
 from __future__ import annotations
 

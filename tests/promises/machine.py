@@ -105,7 +105,7 @@ class CountingModel:
         return self._model.logits(hidden)
 
     def drawn(self, logits: Tensor) -> Tensor:
-        """What a token is drawn from, which may be told to the model."""
+        """The logits a token is sampled from; `say` replaces them."""
         if self.say:
             logits = torch.full_like(logits, -100.0)
             logits[self.say.pop(0)] = 0.0
@@ -129,7 +129,7 @@ class CountdownFlag(CancelFlag):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a request: its last event, the logits of every drawn token, all events."""
+    """Result of a request: its last event, the logits of every drawn token, all events."""
 
     finished: Finished
     rows: tuple[Tensor, ...]
@@ -287,7 +287,7 @@ class Machine:
         return answer
 
     def predict(self, messages: Sequence[Message], **options: Any) -> Predicted:
-        """What the next request will read; nothing is computed for it."""
+        """Predict what the next request reads, and assert that nothing is computed for it."""
         command = Predict(
             request=6, conversation=Conversation(messages=tuple(messages)), cache=DEFAULT, **options
         )
@@ -339,7 +339,6 @@ class Machine:
         return answer
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """What a conversation becomes."""
         loaded = self.engine.loaded
         assert loaded is not None
         conversation = Conversation(messages=tuple(messages))

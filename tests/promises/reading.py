@@ -21,7 +21,7 @@ GRID = 64
 
 @dataclass(frozen=True)
 class Reading:
-    """Where a prompt was gone on from, and what stood at its end."""
+    """The point a prompt continued from, and the states at its end."""
 
     restored: Restored
     last_hidden: Tensor
@@ -38,7 +38,7 @@ def text(count: int, salt: int = 1) -> TextRun:
 
 
 def embedding(image: Image) -> Tensor:
-    """What a tower might make of a picture: numbers that belong to its key alone."""
+    """Stand-in for a tower's output: numbers that depend on the picture's key alone."""
     generator = torch.Generator().manual_seed(int.from_bytes(image.key[:4]))
     return torch.randn(image.num_tokens, 32, generator=generator)
 

@@ -100,7 +100,7 @@ def test_P3_a_refused_schema_is_refused_by_name_before_anything_is_read(
 
 @NEEDS_COMPILER
 def test_P3_forced_tokens_are_drafted_and_right(loaded_of: LoadedOf) -> None:
-    """What the schema leaves no choice about is not computed one by one."""
+    """Tokens that the schema leaves no choice about are not computed one by one."""
     fields = {f"a long name {number}": {"const": "and a long value"} for number in range(3)}
     form = of_schema(
         {

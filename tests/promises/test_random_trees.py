@@ -333,7 +333,7 @@ class RandomTrees(RuleBasedStateMachine):
 
     @contextlib.contextmanager
     def _cutting_what_is_too_long(self) -> Iterator[None]:
-        """What doesn't fit is refused with nothing read; the chat then goes on from its start."""
+        """A prompt that is too long is refused and nothing is read; the chat restarts."""
         try:
             yield
         except PromptTooLongError:

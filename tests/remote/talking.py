@@ -21,8 +21,6 @@ QUICK = Patience(first_s=20.0, stall_s=20.0, numbers_s=0.2, look_s=20.0, pause_s
 
 @dataclass
 class Talk:
-    """What a request was answered."""
-
     events: list[BaseModel] = field(default_factory=list)
 
     @property

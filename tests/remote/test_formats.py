@@ -1,4 +1,4 @@
-"""What the programs answer is recognised and read, and what they are sent is what they know."""
+"""Answers of the programs are recognised and read; requests hold only fields that they know."""
 
 from __future__ import annotations
 

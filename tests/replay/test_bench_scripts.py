@@ -1,4 +1,4 @@
-"""What the scripts of tests/bench show about drafts, on the demo model."""
+"""The scripts of tests/bench about drafts, run with the demo model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAFTS = ("--draft", "both", "--draft-tokens", "4", "--draft-noise", "0.3")
 
 @pytest.fixture(autouse=True)
 def _scanned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What steps leave in the context is looked at after each."""
+    """Check the context after each step."""
     monkeypatch.setenv("WAYMARK_DEBUG", "integrity")
 
 

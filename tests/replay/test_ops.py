@@ -45,7 +45,7 @@ def hybrid(tmp_path: Path, folder_of: FolderOf) -> Played:
 
 
 def one_before_last_end(line: dict[str, Any]) -> int:
-    """Where the newest message begins: right after the reply before it."""
+    """Index at which the newest message begins: right after the reply before it."""
     ids = line["prompt_ids"]
     return last_end(ids[: last_end(ids) - 1])
 

@@ -15,7 +15,7 @@ from tests.bench.folders import DEMO
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What was said of each operation."""
+    """The printed verdict of each operation."""
     said = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     return dict(each for each in said if len(each) == 2)
 

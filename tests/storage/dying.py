@@ -1,4 +1,4 @@
-"""What a process does that kills itself at the n-th statement SQLite is given."""
+"""A process that kills itself at the n-th statement that SQLite is given."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_an_index_locked_by_another_process_costs_what_would_be_written(tmp_path
 
 
 def test_D4_where_there_is_no_room_for_shared_memory_the_store_still_opens(tmp_path: Path) -> None:
-    """As on a disk without a byte left."""
+    """A full disk has the same effect."""
     make(tmp_path)
     (tmp_path / "index.db-shm").mkdir()
     blobs = open_store(tmp_path)

@@ -13,7 +13,8 @@ from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
 from core.text.chat_text import ChatText, RenderedPrompt
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.reply_parts import ReplyReader, StopStrings, split_reply
+from core.text.reply_parts import split_reply
+from core.text.reply_reader import ReplyReader, StopStrings
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 from tests.text.chats import TextOf, added_id, chat, library_tokenizer, plain_ids, render, spelled
@@ -221,7 +222,7 @@ def test_thousands_of_long_stop_strings_keep_up(thinking_text: ChatText) -> None
 
 
 def first_stop(words: str, stops: Sequence[str]) -> int | None:
-    """Where the stop begins that is the first to be complete; of those together, the longest."""
+    """Index of the stop that is complete first; of several, the longest."""
     places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
     return min(places)[1] if places else None
 
@@ -282,7 +283,7 @@ def test_a_channel_reads_as_a_thought_without_its_name(
 
 
 def test_T1_a_thought_in_a_channel_is_gone_on_the_next_turn(text_of: TextOf) -> None:
-    """As the published template has it, and the rest is spliced in."""
+    """The published template does this; the rest is spliced in."""
     text = text_of("gemma4")
     begin, end = (added_id(text, each) for each in ("<|channel>", "<channel|>"))
     answer = plain_ids(text, "It shows two")

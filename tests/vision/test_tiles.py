@@ -55,7 +55,7 @@ SIZES = [
 
 
 def token_id(spelling: str) -> int | None:
-    """As a tokenizer that has them all: 1000 + 100 rows + columns, 999 for the whole."""
+    """Stand-in for a tokenizer: 1000 + 100 rows + columns, 999 for the whole."""
     if spelling == "<|img_thumbnail|>":
         return 999
     row, column = spelling.removeprefix("<|img_row_").removesuffix("|>").split("_col_")

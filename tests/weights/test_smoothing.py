@@ -1,4 +1,4 @@
-"""What migrates from a norm: powers of two of what is large, of every kind of number."""
+"""Powers of two that migrate from a norm: of its large weights, in every number format."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_rows_are_those_of_the_table_in_memory(
 
 @pytest.mark.parametrize("number", [-1, 7, 2**40])
 def test_a_row_that_is_none_is_refused(tmp_path: Path, number: int) -> None:
-    """What lies before and behind the table is other tensors."""
+    """Other tensors are before and after the table."""
     rows = torch.randn(7, 5)
     table = table_of(write(tmp_path / "w", rows), rows)
     with pytest.raises(IndexError, match=str(number)):

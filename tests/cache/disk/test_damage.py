@@ -44,7 +44,7 @@ def make(folder: Path) -> SegmentStore:
 
 
 def lost_with(kind: SegmentKind, number: int) -> set[tuple[SegmentKind, int]]:
-    """What can't be restored, or serves nothing, once segment (kind, number) is gone."""
+    """Segments that can't be restored, or serve nothing, once segment (kind, number) is gone."""
     if kind is KV:
         return {each for each in EVERYTHING if each[0] is not EMBEDDING and each[1] >= number}
     if (kind, number) == (STATE, 2):

@@ -102,7 +102,7 @@ class Life:
 
 
 def restorable(held: Held) -> Held:
-    """What of `held` may be expected after a restart: KV counts with a state at or below it."""
+    """The part of `held` that a restart may restore: KV counts with a state at or below it."""
     needed = set()
     for kind, number in held:
         at: int | None = number if kind is STATE else None
@@ -114,7 +114,7 @@ def restorable(held: Held) -> Held:
 
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> tuple[list[Held], int]:
-    """What is held after each operation where nothing fails, and the steps that it takes."""
+    """The segments held after each operation if nothing fails, and the number of steps."""
     life = Life(tmp_path / "undisturbed", FailingFiles())
     history = life.play()
     check_integrity(life.store)
@@ -177,13 +177,13 @@ def test_M2_a_forget_that_was_killed_is_finished_by_the_next_start(tmp_path: Pat
 
 
 def names_owner(folder: Path, owner: str) -> bool:
-    """Whether the index says of anything that it is this owner's."""
+    """True if the index lists anything of this owner."""
     with closing(sqlite3.connect(folder / "index.db")) as index:
         return bool(index.execute("SELECT 1 FROM owners WHERE owner = ?", (owner,)).fetchall())
 
 
 def nothing_is_left(folder: Path) -> bool:
-    """Whether there are no files but an index that names nothing."""
+    """True if there are no files but an empty index."""
     with closing(sqlite3.connect(folder / "index.db")) as index:
         rows = index.execute("SELECT name FROM blobs UNION SELECT owner FROM owners").fetchall()
     files = {path.name for path in folder.rglob("*") if path.is_file()}

@@ -195,7 +195,7 @@ class Lives(RuleBasedStateMachine):
         return {name for name in names if name[0] is not KV or name in needed}
 
     def check_evicted(self, evicted: set[Name], kept: set[Name]) -> None:
-        """What went was used before everything that stayed."""
+        """Assert that everything evicted was used before everything that stayed."""
         gone = [self.used[name] for name in evicted if name[0] is not KV]
         stayed = [self.used[name] for name in kept if name[0] is not KV]
         assert not gone or not stayed or max(gone) < min(stayed)

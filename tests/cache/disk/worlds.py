@@ -23,7 +23,7 @@ def key(number: int) -> bytes:
 
 
 def tensors(number: int, size: int = 32) -> dict[str, Tensor]:
-    """What segment `number` holds in these tests; `size` numbers, so any mix-up shows."""
+    """The content of segment `number`: `size` numbers, different in each segment."""
     rows = torch.arange(size, dtype=torch.float32) + 1_000 * number
     return {"layer.3.keys": rows, "layer.3.values": -rows}
 
@@ -58,7 +58,6 @@ def open_store(
 
 
 def file_of(store: SegmentStore, kind: SegmentKind, number: int) -> Path:
-    """Where a segment lies."""
     return store.blobs.path(store._pool, SegmentId(kind, key(number)).file_name)
 
 
@@ -91,7 +90,7 @@ def pictures(store: SegmentStore) -> set[int]:
 
 
 def get(store: SegmentStore, kind: SegmentKind, number: int) -> bool:
-    """Whether a segment is held; it must then be the right one."""
+    """Return True if a segment is held, and assert that it is the right one."""
     found = store.get(kind, key(number))
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""What is typed is stored within half a second, with nothing to press; its tokens are counted."""
+"""Typed text is stored within half a second, with nothing to press; its tokens are counted."""
 
 from __future__ import annotations
 

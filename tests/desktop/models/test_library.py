@@ -355,7 +355,7 @@ async def test_L3_a_model_that_loads_or_is_loaded_can_not_be_deleted(
     await until(lambda: words(app, "deleteModelWords"))
     engine.may_load.clear()
     engine.model_to_load = model_info(path=str(copy))
-    app.window._load_path(str(copy))
+    app.window.dialogs.load_path(str(copy))
     await until(lambda: app.parts.engine.status.phase is Phase.LOADING)
     assert words(app, "deleteModelWords") == ""
     assert words(app, "libraryWords").startswith("Loading the model")
@@ -368,7 +368,7 @@ async def test_L3_a_model_that_loads_or_is_loaded_can_not_be_deleted(
     QTest.keyClick(dialog.view, Qt.Key.Key_Return)
     assert app.parts.settings.choices == choices
     engine.model_to_load, engine.keeps_model = None, False
-    app.window._load_path("")
+    app.window.dialogs.load_path("")
     await until(lambda: words(app, "libraryWords").startswith(engine.load_error.title))
 
 

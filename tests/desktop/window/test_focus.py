@@ -37,7 +37,7 @@ async def opened(open_app: OpenApp) -> App:
 
 
 def click(app: App, name: str) -> None:
-    """What the mouse does: the control takes the focus if it is one that does."""
+    """Click with the mouse, which moves the focus to a control that takes it."""
     QTest.mouseClick(find(app, QAbstractButton, name), Qt.MouseButton.LeftButton)
 
 

@@ -104,7 +104,7 @@ class Windows(QObject):
 async def test_nothing_but_the_window_is_shown_as_one(
     open_app: OpenApp, qapp: QApplication
 ) -> None:
-    """What is shown before it has its place would flash up as a window, and take the keys."""
+    """A widget that is shown before it has a parent flashes up as a window and takes the focus."""
     windows = Windows(qapp)
     app = await open_app()
     app.window.side_panel.show_page(1)

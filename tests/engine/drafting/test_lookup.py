@@ -1,4 +1,4 @@
-"""What a chat has said before is found, however long ago, and pictures are never gone through."""
+"""The lookup finds text from anywhere in the chat and never searches pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def test_what_followed_the_longest_match_is_drafted(
 
 
 def test_it_finds_what_a_search_of_everything_finds() -> None:
-    """As long as its places are few."""
     draw = random.Random(2)
     for _ in range(200):
         ids = [draw.randrange(6) for _ in range(draw.randrange(2, 40))]

@@ -46,7 +46,7 @@ def test_replies_have_the_bits_of_forwards(
 def test_steps_of_several_tokens_have_the_bits_of_single_ones(
     loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
-    """Whether they are captured or not, and what is kept of them: logits, rows and states."""
+    """Captured or not: the logits, rows and states that are kept."""
     loaded = loaded_of(family, precision)
     draw = random.Random(1)
     sizes = [(size, draw.randint(1, size)) for size in [*range(1, 9), *range(8, 0, -1)]]

@@ -1,4 +1,4 @@
-"""What an MTP head computes for a few tokens: captured, with the bits of each token alone."""
+"""Captured steps of an MTP head over a few tokens have the bits of each token alone."""
 
 from __future__ import annotations
 

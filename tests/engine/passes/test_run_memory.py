@@ -1,4 +1,4 @@
-"""What a run and a step do with the states they begin from."""
+"""States before and after runs and steps."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
 
 
 def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
-    """What was before stays, and of a step what is not kept never was."""
+    """The state from before stays, and tokens of a step that are not kept leave no trace."""
     before = RecurrentState.zeros(SPECS, CPU).copy()
     state, calls = before.copy(), list[int]()
 

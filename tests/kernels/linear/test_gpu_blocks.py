@@ -35,7 +35,7 @@ def values(type: GGUFType, rows: Tensor) -> Tensor:
 
 
 def parts(type: GGUFType, rows: Tensor) -> list[Tensor]:
-    """What the values are sums of, in float64: scaled codes, and for Q4_K minima."""
+    """The summands of the values in float64: scaled codes, and for Q4_K minima."""
     weight = values(type, rows).double()
     if type is not GGUFType.Q4_K:
         return [weight]

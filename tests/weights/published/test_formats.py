@@ -41,7 +41,7 @@ ODD_SIZES = [*SIZES, (1, 1, 1), (3, 5, 2), (13, 33, 32), (7, 129, 128), (17, 31,
 
 
 def assemble(kind: Format, parts: Mapping[str, Tensor], shape: tuple[int, int]) -> Any:
-    """What the format makes of parts that it would have accepted."""
+    """Assemble parts, and assert that the format accepts them."""
     for name, part in kind.parts("layer", shape).items():
         assert part.optional or tuple(parts[name].shape) == part.shape
     return kind.assemble("layer", shape, parts)

@@ -1,4 +1,4 @@
-"""What config.json may say about quantised weights, what it may not, and what is left out."""
+"""Quantisation settings in config.json: accepted, refused and left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, 
 
 
 def packed(**weights: Any) -> dict[str, Any]:
-    """As llm-compressor writes it, with other values in `weights`."""
+    """The scheme that llm-compressor writes, with other values in `weights`."""
     scheme = {
         "num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32,
         "actorder": None, "dynamic": False, "observer": "mse", "block_structure": None,

@@ -37,7 +37,7 @@ def shown(connection: sqlite3.Connection, chat: int, text: str) -> Message:
 
 
 def assert_roles_alternate(connection: sqlite3.Connection) -> None:
-    """As salvage expects it: questions are at the root and below replies, replies below them."""
+    """Salvage expects this: questions are at the root and below replies, replies below them."""
     rows = connection.execute(
         "SELECT m.id, r.message IS NOT NULL, p.id IS NOT NULL,"
         " (SELECT 1 FROM replies WHERE message = p.id) IS NOT NULL"

@@ -1,4 +1,4 @@
-"""Where a chat's replies are written is stored together with the user's consent."""
+"""The engine that a chat uses is stored together with the user's consent."""
 
 from __future__ import annotations
 
