@@ -60,10 +60,12 @@ def format_count(count: int) -> str:
 
 
 def short_count(parameters: int) -> str:
-    """4.0B, 450M"""
-    if parameters >= 10**9:
-        return f"{number(parameters / 10**9, 1)}B"
-    return f"{number(parameters / 10**6, 0 if parameters >= 10**7 else 1)}M"
+    """4B, 1.6B, 450M: as names of models have them, in every language"""
+    if parameters >= 999_500_000:
+        value, unit, decimals = parameters / 10**9, "B", 1
+    else:
+        value, unit, decimals = parameters / 10**6, "M", 0 if parameters >= 10**7 else 1
+    return f"{value:.{decimals}f}".removesuffix(".0") + unit
 
 
 def format_bytes(count: int) -> str:

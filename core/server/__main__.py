@@ -26,7 +26,7 @@ from core.client.requests import Request
 from core.client.traces import report_uncaught
 from core.library.places import models_of
 from core.server import relayed
-from core.server.access import Access, digest_of
+from core.server.access import Access, digest_of, origin_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
@@ -120,7 +120,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--key", help="the key that clients send (default: made once and kept)")
     parser.add_argument("--lan", action="store_true", help="let other machines connect")
     parser.add_argument(
-        "--origin", action="append", default=[], help="origin of a web page that may connect"
+        "--origin", action="append", default=[], help="address of a web page that may connect"
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
@@ -216,7 +216,7 @@ def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
 
 async def run(options: argparse.Namespace, data: Path) -> None:
     key = key_of(options.key, data)
-    access = Access(digest_of(key), tuple(options.origin), options.lan)
+    access = Access(digest_of(key), tuple(map(origin_of, options.origin)), options.lan)
     settings, cache = settings_of(options, data)
     pictures = Pictures(data / "pictures")
     with contextlib.closing(bound(options.port, options.lan)) as listening:

@@ -29,6 +29,7 @@ class Serve(Frozen):
     port: int
     lan: bool
     key: str
+    origins: tuple[str, ...] = ()
     pictures: str
     replies: str = ""
     steady: bool = True

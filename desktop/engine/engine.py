@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,7 @@ class EngineController(QObject):
         # Settings of the last model that loaded.
         self.loaded: ModelSettings | None = None
         self._failure: ErrorInfo | None = None
+        self._lent = False
         self._waiting: list[asyncio.Future[None]] = []
         engine.subscribe(self._on_state)
 
@@ -55,6 +57,8 @@ class EngineController(QObject):
     def load(self, settings: ModelSettings) -> None:
         """In the background, cancelling a load in progress."""
         self._wanted, self._failure = settings, None
+        if self._lent:
+            return  # `take_back` loads it.
         self.client.cancel_load()
         # An engine that is starting loads `_wanted` afterwards.
         if self.client.state is not EngineState.STARTING:
@@ -100,6 +104,33 @@ class EngineController(QObject):
         if self.model is None or self.loaded is not wanted:
             raise NoModelError(tr("Another model was chosen meanwhile."))
         return self.model
+
+    def lend(self) -> None:
+        """Until `take_back` the caller alone uses the client, to load other models: there is no
+        model for everyone else."""
+        if self.status.model is None and not self.status.asleep:
+            self._wanted = None
+        self._lent = True
+        self._set(EngineStatus(Phase.COMPARING))
+
+    async def take_back(self) -> None:
+        """Load the model that was loaded before, or was chosen meanwhile."""
+        await self.until_settled()
+        self._lent, wanted = False, self._wanted
+        if wanted is None and self.client.state in ANSWERING:
+            with contextlib.suppress(WaymarkError):  # an engine that died meanwhile has none
+                await self._unload()
+        elif wanted is None:
+            await self._begin()
+        elif self.client.model is not None and self.client.wanted == wanted:
+            self.loaded = wanted
+            self._rest("")
+        else:
+            await self._load(wanted)
+
+    async def until_settled(self) -> None:
+        """Wait while the engine is restarted."""
+        await self.until(lambda _: self.client.state is not EngineState.RESTARTING)
 
     def cancel_load(self) -> None:
         self.client.cancel_load()
@@ -212,6 +243,10 @@ class EngineController(QObject):
             self._set(EngineStatus(Phase.LOADING, done=done, total=total))
 
     def _on_state(self, state: EngineState, reason: str) -> None:
+        if self._lent and state in (*ANSWERING, EngineState.RESTARTING, EngineState.FAILED):
+            silent = state is EngineState.SILENT
+            self._set(EngineStatus(Phase.COMPARING, silent=silent))
+            return
         words = in_language(reason)
         match state:
             case EngineState.STARTING:

@@ -253,8 +253,9 @@ class ModelDetails(QFrame):
 
     def hide_model(self) -> None:
         self._plans = ()
-        self._name.set_words(tr("Click a model to see its files"))
-        for each in (self._facts, self._choice, self._fit, self._files, self._download):
+        self._facts.setText(tr("Click a model to see its files"))
+        self._facts.show()
+        for each in (self._name, self._choice, self._fit, self._files, self._download):
             each.hide()
 
     def show_model(self, found: Repository, plans: Sequence[Plan]) -> None:
@@ -275,7 +276,7 @@ class ModelDetails(QFrame):
             self._choice.addItem(f"{plan.choice}, {format_bytes(plan.size)}")
         if plans:
             self._choice.setCurrentIndex(suggested(plans, found.parameters, room(memory())))
-        self._facts.show()
+        self._name.show()
         for each in (self._choice, self._fit, self._files, self._download):
             each.setVisible(bool(plans))
         self._download.setEnabled(runs(found.family))

@@ -60,8 +60,8 @@ class LibraryDetails(QFrame):
         self.show_nothing("")
 
     def show_nothing(self, words: str) -> None:
-        self._name.set_words(words)
-        for each in (self._facts, self._fit, self._memory, self._places, *self._buttons):
+        self._say(self._facts, words, "muted")
+        for each in (self._name, self._fit, self._memory, self._places, *self._buttons):
             each.hide()
 
     def show_model(
@@ -80,6 +80,7 @@ class LibraryDetails(QFrame):
         `moving`: a model is being moved; `moved`: it is this one."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
+        self._name.show()
         trouble = facts.trouble if facts is not None else None
         said = tr("Its files have not been read yet.")
         if trouble is not None:

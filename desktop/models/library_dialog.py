@@ -54,6 +54,7 @@ class LibraryDialog(QDialog):
     # The path of a model to load.
     load_asked = Signal(str)
     get_asked = Signal()
+    compare_asked = Signal()
 
     def __init__(
         self,
@@ -102,9 +103,11 @@ class LibraryDialog(QDialog):
         self._again.setObjectName("actionLookAgain")
         get = Button(tr("Get a model…"), name="libraryGet")
         get.clicked.connect(self.get_asked)
+        compare = Button(tr("Compare two models…"), name="libraryCompare")
+        compare.clicked.connect(self.compare_asked)
         close = Button(tr("Close"), name="libraryClose")
         close.clicked.connect(self.close)
-        for each in (self._folders, get, close):
+        for each in (self._folders, get, compare, close):
             each.setAutoDefault(False)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addLayout(row((self.search, 1), self._folders, get))
@@ -112,7 +115,7 @@ class LibraryDialog(QDialog):
         details = scrolled(self.details, "libraryDetailsScroll")
         parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
-        parts.addLayout(row(None, close))
+        parts.addLayout(row(compare, None, close))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import secrets
 from collections import OrderedDict
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.errors import ErrorInfo, WaymarkError
+from core.api.errors import ErrorInfo, InvalidRequestError, WaymarkError
 from core.api.model_info import ModelInfo, published_name
 from core.api.params import CacheSettings, DraftSettings
 from core.gguf.library import FoundModel
-from core.server.access import digest_of
+from core.server.access import digest_of, origin_of
 from core.server.kept_replies import delete
 from core.server.messages import Listening, ModelIs, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
@@ -126,6 +127,14 @@ class ServerController(QObject):
             changes["key"] = self._make_key()
         self._change(changes)
 
+    def allow_pages(self, addresses: str) -> None:
+        """What is no address is left out."""
+        origins = list[str]()
+        for address in addresses.replace(",", " ").split():
+            with contextlib.suppress(InvalidRequestError):
+                origins.append(origin_of(address))
+        self._change({"origins": tuple(dict.fromkeys(origins))})
+
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""
         self._change({"key": self._make_key()})
@@ -188,6 +197,7 @@ class ServerController(QObject):
                 port=settings.port,
                 lan=settings.lan,
                 key=settings.key,
+                origins=settings.origins,
                 pictures=str(self._pictures),
                 replies=str(self._replies) if self._keeps else "",
                 steady=settings.steady,

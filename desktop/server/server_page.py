@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QHeaderView,
+    QLineEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -157,12 +158,21 @@ class AccessBox(QFrame):
                 "saved on disk are reused."
             ),
         )
+        pages = tr("Web pages")
+        self._pages = named(QLineEdit(), "serverOrigins", pages)
+        self._pages.setPlaceholderText(tr("none, or addresses such as https://page.example"))
+        self._pages.editingFinished.connect(self._allow_pages)
+        set_tip(
+            self._pages,
+            tr("Pages at these addresses may ask the model from a browser, if they have the key."),
+        )
         form = QFormLayout()
         for words, controls in (
             (tr("Address"), row(self._address, self._copy_address, None)),
             (tr("Port"), row(port, None)),
             (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
             (tr("Sleep after"), row(sleep, None)),
+            (pages, row((self._pages, 1))),
         ):
             form.addRow(Label(words, style="label"), controls)
         return form
@@ -186,6 +196,13 @@ class AccessBox(QFrame):
         port = self._server.status.port or self._server.settings.port
         return f"http://127.0.0.1:{port}/v1"
 
+    def _allow_pages(self) -> None:
+        self._server.allow_pages(self._pages.text())
+        self._show_pages()
+
+    def _show_pages(self) -> None:
+        self._pages.setText(" ".join(self._server.settings.origins))
+
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
         for setting, control in self._controls.items():
@@ -197,6 +214,8 @@ class AccessBox(QFrame):
             else:
                 control.setValue(value)
             control.blockSignals(False)
+        if not self._pages.hasFocus():
+            self._show_pages()
         self._state.setText(server.status.words())
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")

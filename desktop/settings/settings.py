@@ -77,6 +77,10 @@ class SettingsController(QObject):
         engine.model_loaded.connect(self._on_loaded)
         engine.load_failed.connect(self._on_load_failed)
 
+    def to_load(self, path: str) -> ModelSettings:
+        """The settings that the model at `path` would be loaded with."""
+        return self.settings.switched(path).model_to_load(self._contexts)
+
     @property
     def needs_load(self) -> bool:
         return self.settings.model_to_load(self._contexts) != self.loaded

@@ -145,6 +145,7 @@ class ServerSettings(Settings):
     sleep_min: Annotated[int, Field(ge=0, le=1_440)] = 0
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
+    origins: tuple[str, ...] = ()
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 

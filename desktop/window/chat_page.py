@@ -125,6 +125,9 @@ class ChatPage(QWidget):
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)
+        for changed in (chat.placed, self._parts.remote.changed):
+            changed.connect(lambda: self.empty.show_place(chat.place))
+        self.empty.show_place(chat.place)
         self._parts.replies.ended.connect(self._announce)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)

@@ -123,6 +123,7 @@ class MainWindow(QMainWindow):
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self.dialogs.show_library,
+            "actionCompare": self.dialogs.show_compare,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self.dialogs.show_get_model,
             "actionServer": lambda: dialogs.come_up(self.dialogs.server),
@@ -184,12 +185,17 @@ class MainWindow(QMainWindow):
             asking.file_asked.connect(lambda: self.dialogs.choose_and_load(file=True))
             asking.get_asked.connect(self.dialogs.show_get_model)
             asking.library_asked.connect(self.dialogs.show_library)
-        page.header.model.search_asked.connect(self.dialogs.look_for_models)
-        page.header.model.place_asked.connect(page.run_at)
-        page.header.model.servers_asked.connect(self.dialogs.show_servers)
+        model = page.header.model
+        for asked, act in (
+            (model.search_asked, self.dialogs.look_for_models),
+            (model.compare_asked, self.dialogs.show_compare),
+            (model.place_asked, page.run_at),
+            (model.servers_asked, self.dialogs.show_servers),
+            (model.settings_asked, self._show_model_settings),
+        ):
+            asked.connect(act)
         parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
         page.model_dropped.connect(self.dialogs.load_dropped)
-        page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
         page.composer.add.clicked.connect(self.dialogs.choose_pictures)

@@ -63,6 +63,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         ),
         tr("&Engine"): (
             Entry("actionModels", tr("Models…"), "Ctrl+M"),
+            Entry("actionCompare", tr("Compare two models…")),
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QWidget
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
 from core.api.limits import PICTURE_BEGINNING, picture_format
+from desktop.compare.compare_dialog import CompareDialog
 from desktop.documents.document_dialog import Choose, DocumentDialog
 from desktop.documents.parts import estimated_tokens
 from desktop.engine.error_words import error_text
@@ -74,6 +75,15 @@ class WindowDialogs(QObject):
         )
         dialog.load_asked.connect(self.load_path)
         dialog.get_asked.connect(self.show_get_model)
+        dialog.compare_asked.connect(self.show_compare)
+        return dialog
+
+    @cached_property
+    def _compare(self) -> CompareDialog:
+        dialog = CompareDialog(
+            self._parts.compare, self._parts.library, self._parts.chat, self._window
+        )
+        dialog.link_asked.connect(self.open_link)
         return dialog
 
     @cached_property
@@ -101,6 +111,9 @@ class WindowDialogs(QObject):
 
     def show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)
+
+    def show_compare(self) -> None:
+        dialogs.come_up(self._compare, self._compare.message)
 
     def show_servers(self) -> None:
         dialogs.come_up(self._servers, self._servers.address)

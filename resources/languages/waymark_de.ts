@@ -516,10 +516,16 @@
         <translation>Was möchten Sie sich&#xa0;ansehen?</translation>
     </message>
     <message>
-        <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.
-Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
-        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.
-Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
+        <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.</source>
+        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.</translation>
+    </message>
+    <message>
+        <source>Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
+        <translation>Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
+    </message>
+    <message>
+        <source>Your messages are sent to {host}, where {model}&#xa0;answers.</source>
+        <translation>Ihre Nachrichten gehen an {host}, wo {model}&#xa0;antwortet.</translation>
     </message>
     <message>
         <source>Try this one</source>
@@ -1726,12 +1732,20 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Engine reagiert nicht</translation>
     </message>
     <message>
+        <source>Comparing two models</source>
+        <translation>Zwei Modelle werden verglichen</translation>
+    </message>
+    <message>
         <source>Loading the model: {percent}%</source>
         <translation>Modell wird geladen: {percent} %</translation>
     </message>
     <message>
         <source>Loading the model</source>
         <translation>Modell wird geladen</translation>
+    </message>
+    <message>
+        <source>The message has pictures, and {model} can&apos;t see them.</source>
+        <translation>Die Nachricht hat Bilder, und {model} kann sie nicht sehen.</translation>
     </message>
     <message>
         <source>The model sleeps</source>
@@ -1766,8 +1780,52 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Wartet auf das Modell. {state} …</translation>
     </message>
     <message>
+        <source>Compare two models</source>
+        <translation>Zwei Modelle vergleichen</translation>
+    </message>
+    <message>
+        <source>Message to both models</source>
+        <translation>Nachricht an beide Modelle</translation>
+    </message>
+    <message>
+        <source>Ask both models the same</source>
+        <translation>Fragen Sie beide Modelle dasselbe</translation>
+    </message>
+    <message>
+        <source>Leave them out</source>
+        <translation>Weglassen</translation>
+    </message>
+    <message>
+        <source>Compare</source>
+        <translation>Vergleichen</translation>
+    </message>
+    <message>
+        <source>First model</source>
+        <translation>Erstes Modell</translation>
+    </message>
+    <message>
+        <source>Second model</source>
+        <translation>Zweites Modell</translation>
+    </message>
+    <message>
+        <source>With {files}</source>
+        <translation>Mit {files}</translation>
+    </message>
+    <message>
         <source>The demo model</source>
         <translation>Das Demomodell</translation>
+    </message>
+    <message>
+        <source>Messages in chats wait until both models have answered.</source>
+        <translation>Nachrichten in Chats warten, bis beide Modelle geantwortet haben.</translation>
+    </message>
+    <message>
+        <source>The models answer one after the other. Then the present model is loaded again. Nothing of this is kept.</source>
+        <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nichts davon bleibt gespeichert.</translation>
+    </message>
+    <message>
+        <source>Memory: {weights} for the weights, {context} for the context</source>
+        <translation>Speicher: {weights} für die Gewichte, {context} für den Kontext</translation>
     </message>
     <message>
         <source>Ollama model {digest}</source>
@@ -2266,6 +2324,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Passt nicht: Selbst in {precision} braucht es {needed}, und {free} von {total} sind frei.</translation>
     </message>
     <message>
+        <source>about {size} of memory in {precision}</source>
+        <translation>etwa {size} Speicher in {precision}</translation>
+    </message>
+    <message>
         <source>Search Hugging Face, or paste Org/Name</source>
         <translation>Hugging Face durchsuchen oder Org/Name einfügen</translation>
     </message>
@@ -2462,6 +2524,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Erneut suchen</translation>
     </message>
     <message>
+        <source>Compare two models…</source>
+        <translation>Zwei Modelle vergleichen…</translation>
+    </message>
+    <message>
         <source>No model has these words in its name</source>
         <translation>Kein Modell hat diese Wörter im Namen</translation>
     </message>
@@ -2588,10 +2654,6 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>The system could not move {path} to the trash.</source>
         <translation>Das System konnte {path} nicht in den Papierkorb verschieben.</translation>
-    </message>
-    <message>
-        <source>about {size} in {precision}</source>
-        <translation>etwa {size} in {precision}</translation>
     </message>
     <message>
         <source>Model</source>
@@ -3260,6 +3322,18 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>Sleep after</source>
         <translation>Schlafen nach</translation>
+    </message>
+    <message>
+        <source>Web pages</source>
+        <translation>Webseiten</translation>
+    </message>
+    <message>
+        <source>none, or addresses such as https://page.example</source>
+        <translation>keine, oder Adressen wie https://seite.example</translation>
+    </message>
+    <message>
+        <source>Pages at these addresses may ask the model from a browser, if they have the key.</source>
+        <translation>Seiten mit diesen Adressen dürfen das Modell aus einem Browser fragen, wenn sie den Schlüssel haben.</translation>
     </message>
     <message>
         <source>Request</source>
