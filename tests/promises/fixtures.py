@@ -58,6 +58,7 @@ from tests.oracle.tiny_text import (
 )
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
+from tests.sweeps import thinned
 
 __all__ = ["folder_of", "kept", "loaded_of", "machine", "one_thread", "picture"]
 
@@ -216,6 +217,14 @@ BLOCKS: dict[str, tuple[dict[str, str], str]] = {
     ),
 }  # fmt: skip
 PUBLISHED = [(name, "published") for name in BLOCKS]
+# Of each kind of layer, template and picture one; the others are tested by `make test-slow`.
+FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
+       "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
+
+
+def families(*names: str) -> list[object]:
+    """Families to test, of which all but FEW are slow."""
+    return thinned(names, set(FEW) & set(names))
 
 
 def write_blocks(folder: Path, name: str) -> Path:

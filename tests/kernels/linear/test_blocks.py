@@ -182,6 +182,7 @@ int main(void) {
 """
 
 
+@pytest.mark.slow
 def test_the_fullest_step_stays_in_its_memory(tmp_path: Path) -> None:
     kernels, program = Path(reference.__file__).parents[1], tmp_path / "fullest"
     names = ("blocks", "int8", "int8_few", "product")
