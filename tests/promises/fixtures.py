@@ -259,21 +259,34 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+# Several conftests take these fixtures; all of them share what was made.
+_FOLDERS: dict[str, Path] = {}
+
+
+def _write(folder: Path, name: str) -> Path:
+    if name in BLOCKS:
+        folder.mkdir()
+        return write_blocks(folder, name)
+    if name in MODELS:
+        write_folder(folder, MODELS[name])
+    else:
+        (RECURRENT | HEADED | TILED | PURE | CALLING | SLIDING)[name](folder)
+    return folder
+
+
+@cache
+def _load(folder: Path, precision: str, _wish: str) -> LoadedModel:
+    return load(folder, precision=precision)
+
+
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
 
-    @cache
     def make(name: str) -> Path:
-        folder = tmp_path_factory.mktemp("models") / name
-        if name in BLOCKS:
-            folder.mkdir()
-            return write_blocks(folder, name)
-        if name in MODELS:
-            write_folder(folder, MODELS[name])
-        else:
-            (RECURRENT | HEADED | TILED | PURE | CALLING | SLIDING)[name](folder)
-        return folder
+        if name not in _FOLDERS:
+            _FOLDERS[name] = _write(tmp_path_factory.mktemp("models") / name, name)
+        return _FOLDERS[name]
 
     return make
 
@@ -282,12 +295,8 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
     """One of those, loaded, with the kernels that are wished for when it is asked for."""
 
-    @cache
-    def with_kernels(name: str, precision: str, _wish: str) -> LoadedModel:
-        return load(folder_of(name), precision=precision)
-
     def make(name: str, precision: str = "float32") -> LoadedModel:
-        return with_kernels(name, precision, os.environ.get(VARIABLE, ""))
+        return _load(folder_of(name), precision, os.environ.get(VARIABLE, ""))
 
     return make
 
