@@ -43,7 +43,7 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
         (
             "numbersImagesEncoded",
             tr("Images encoded"),
-            tr("Images that went through the vision tower."),
+            tr("Images encoded for this reply."),
         ),
         ("numbersRestoredFrom", tr("Restored from"), tr("The source of the reused part.")),
         ("numbersFirstToken", tr("First token"), tr("Time from the request to the first token.")),
@@ -60,10 +60,12 @@ def format_count(count: int) -> str:
 
 
 def short_count(parameters: int) -> str:
-    """4.0B, 450M"""
-    if parameters >= 10**9:
-        return f"{number(parameters / 10**9, 1)}B"
-    return f"{number(parameters / 10**6, 0 if parameters >= 10**7 else 1)}M"
+    """4B, 1.6B, 450M: as names of models have them, in every language"""
+    if parameters >= 999_500_000:
+        value, unit, decimals = parameters / 10**9, "B", 1
+    else:
+        value, unit, decimals = parameters / 10**6, "M", 0 if parameters >= 10**7 else 1
+    return f"{value:.{decimals}f}".removesuffix(".0") + unit
 
 
 def format_bytes(count: int) -> str:
@@ -80,7 +82,9 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    """< 0.01 s, 0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    if seconds < 0.005:
+        return f"< {number(0.01, 2)} s" if seconds > 0 else f"{number(0)} s"
     if seconds < 0.095:
         return f"{number(seconds, 2)} s"
     if seconds < 9.95:
@@ -95,13 +99,15 @@ def format_speed(tokens_per_second: float) -> str:
 
 
 def describe_load(load: LoadFacts) -> str:
-    """Loaded in 2.1 s, 1.3 s of it packing."""
+    """Loaded in 2.1 s, including 1.3 s to arrange the weights."""
     if not load.seconds:
         return ""
     if load.from_disk:
-        words = tr("Loaded in {}, {} of it packing; quantised weights came from disk.")
+        words = tr(
+            "Loaded in {}, including {} to arrange the weights; quantised weights came from disk."
+        )
     else:
-        words = tr("Loaded in {}, {} of it packing.")
+        words = tr("Loaded in {}, including {} to arrange the weights.")
     words = words.format(format_seconds(load.seconds), format_seconds(load.packing_s))
     if load.slowed_by:
         slower = tr("Replies are slower than they could be: {}.")

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from core.api.params import Frozen, SamplingParams
-from core.api.tools import ToolSyntax
+from core.api.reply_format import ToolSyntax
 
 # The Hugging Face cache keeps Org/Name in `models--Org--Name/snapshots/<hash>`.
 HUB_PREFIX = "models--"
@@ -72,10 +72,11 @@ class KVSize(Frozen):
 
 
 class LoadFacts(Frozen):
-    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
-    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
-    `slowed_by`: why replies are slower than they could be."""
+    """`packing_s` of the `seconds` were spent on the kernels' layouts. Weights take `weight_bytes`
+    of memory. `from_disk`: quantised matrices came from an earlier load; those of all models take
+    `kept_bytes` of `kept_budget`. `slowed_by`: why replies are slower than they could be."""
 
+    weight_bytes: int = 0
     seconds: float = 0.0
     packing_s: float = 0.0
     from_disk: bool = False

@@ -1,8 +1,9 @@
 """A prompt as segments, and the only places where it may be split.
 
 Cuts are a pure function of token ids and image spans: after each end-of-turn id, at both edges of
-every image, after a token that begins a tool call or ends a result, where a reply paused, and every
-`grid` tokens after the previous cut. Later tokens never move a cut, and none is inside an image.
+every image, after each token that an image keeps at its start, after a token that begins a tool
+call or ends a result, where a reply paused, and every `grid` tokens after the previous cut. Later
+tokens never move a cut, and none is inside an image.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from core.api.positions import PositionIndex, TokenIndex
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Never a picture's placeholder, whatever the ids are."""
+    """Never a picture's placeholder, whatever the ids are.
+
+    With `back` all ids share one position, that many before the next, and none advances it: a
+    picture on a canvas keeps the line break that follows it at its own start.
+    """
 
     ids: tuple[int, ...]
+    back: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -28,7 +34,7 @@ class TextRun:
 
     @property
     def num_positions(self) -> int:
-        return len(self.ids)
+        return 0 if self.back else len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class Image:
     """`rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
     `key` is a digest of the processed pixels, their grid and the processor's settings. If
-    `in_line`, positions advance by one per token; otherwise they span a grid.
+    `in_line`, positions advance by one per token; otherwise they span a grid, or a `canvas` of
+    each token's row and column. `kept_ids` stay at the picture's start where they follow it.
     """
 
     key: bytes
@@ -44,6 +51,8 @@ class Image:
     columns: int
     num_positions: int
     in_line: bool = False
+    canvas: tuple[tuple[int, int], ...] = ()
+    kept_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.key) < 16:
@@ -52,10 +61,18 @@ class Image:
             raise ValueError("an image has at least one token and one position")
         if self.in_line and self.num_positions != self.num_tokens:
             raise ValueError("an image in a line has one position a token")
+        if self.canvas and len(self.canvas) != self.num_tokens:
+            raise ValueError("a canvas has one place a token")
 
     @property
     def num_tokens(self) -> int:
         return self.rows * self.columns
+
+    def places(self) -> Sequence[tuple[int, int]]:
+        """Row and column of each token of a grid or canvas."""
+        return self.canvas or [
+            (row, column) for row in range(self.rows) for column in range(self.columns)
+        ]
 
 
 Segment = TextRun | Image
@@ -105,14 +122,17 @@ class Run:
 
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
         first = self.start.position.value
-        if isinstance(self.content, TextRun) or self.content.in_line:
-            line = list(range(first, first + self.num_tokens))
+        content, count = self.content, self.num_tokens
+        if isinstance(content, TextRun) and content.back:
+            line = [first - content.back] * count
             return line, line, line
-        rows, columns = self.content.rows, self.content.columns
-        temporal = [first] * (rows * columns)
-        height = [first + row for row in range(rows) for _ in range(columns)]
-        width = [first + column for _ in range(rows) for column in range(columns)]
-        return temporal, height, width
+        if isinstance(content, TextRun) or content.in_line:
+            line = list(range(first, first + count))
+            return line, line, line
+        rows, columns = zip(*content.places(), strict=True)
+        # A canvas begins one place before its first row and column.
+        height, width = ([max(0, first + place) for place in axis] for axis in (rows, columns))
+        return [first] * count, height, width
 
     @property
     def last_position(self) -> tuple[int, int, int]:
@@ -172,7 +192,7 @@ class Prompt:
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
     pending: list[int] = []
     for segment in segments:
-        if isinstance(segment, TextRun):
+        if isinstance(segment, TextRun) and not segment.back:
             pending.extend(segment.ids)
             continue
         if pending:
@@ -199,8 +219,8 @@ def _split(prompt: Prompt) -> Iterator[Run]:
 def _pieces(
     segment: Segment, before_image: bool, prompt: Prompt, paused: Sequence[int]
 ) -> Iterator[tuple[Segment, CutKind | None]]:
-    if isinstance(segment, Image):
-        yield segment, CutKind.IMAGE_END
+    if isinstance(segment, Image) or segment.back:
+        yield segment, CutKind.IMAGE_END if isinstance(segment, Image) else CutKind.GRID
         return
     ids, first, grid = segment.ids, 0, prompt.grid
     closing_ids = prompt.end_of_turn_ids | prompt.call_ids

@@ -89,7 +89,7 @@ def chained_key(parent: bytes, run: Run) -> bytes:
     content = run.content
     if isinstance(content, TextRun):
         # A prompt's tail that is no cut must not be found as the run it may once become.
-        digest.update(b"stop" if run.is_stop else b"text")
+        digest.update(b"kept" if content.back else b"stop" if run.is_stop else b"text")
         digest.update(array.array("I", content.ids).tobytes())
     else:
         kind = b"line" if content.in_line else b"image"

@@ -22,7 +22,7 @@ FAMILIES = frozenset({
     "qwen3_vl", "qwen3_vl_moe", "lfm2", "lfm2_moe", "lfm2_vl", "lfm3", "lfm3_vl", "olmo_hybrid",
     "gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text",
     "ministral3", "mistral3", "granite_swa", "granitemoe_swa", "kimi_linear",
-    "minicpmv4_6", "gpt_oss",
+    "minicpmv4_6", "minicpmv4_7", "nemotron_h_omni", "gpt_oss",
 })  # fmt: skip
 ARCHITECTURES = frozenset({
     "qwen35", "qwen35moe", "qwen3next", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "llama",

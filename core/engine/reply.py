@@ -23,7 +23,7 @@ from core.api.limits import (
 )
 from core.engine.sampling import Constraint, Sampler, log_probabilities, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
-from core.text.reply_parts import ReplyReader
+from core.text.reply_reader import ReplyReader
 
 # Sends new text of the answer and of the reasoning, with the ids that it came from, and the log
 # probabilities of the answer's.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import MARKS, TEXT_MARK
-from core.formats.marked_values import JSON_OPTIONS, MarkedValues, members
+from core.api.reply_format import MARKS, TEXT_MARK, CallFormat, FunctionFormat, ReplyFormat
 
+# A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
+BLANKS = r" |\n( {0,20}|\t{1,10})"
+JSON_OPTIONS = {
+    "whitespace_flexible": True,
+    "whitespace_pattern": BLANKS,
+    "lenient": False,
+    "coerce_one_of": False,
+}
 # Most templates leave an empty line between a thought and the answer.
 _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
@@ -68,9 +74,6 @@ def message_grammar(form: ReplyFormat, thinks: bool) -> str:
 def schema_of(form: ReplyFormat) -> Any:
     """Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}
-
-
-_DEFINITIONS = ("$defs", "definitions")
 
 
 def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
@@ -162,14 +165,12 @@ class _Writer:
     def _python(self, schema: Any) -> str:
         kind = schema.get("type") if isinstance(schema, dict) else None
         words = {"boolean": '("True" | "False")', "null": '"None"'}
-        return (
-            words.get(kind, "") if isinstance(kind, str) and kind in words else self._json(schema)
-        )
+        return words[kind] if isinstance(kind, str) and kind in words else self._json(schema)
 
     def _json(self, schema: Any) -> str:
         """A part of a schema keeps what its references lead to."""
         whole = dict(schema) if isinstance(schema, dict) else {}
-        for name in _DEFINITIONS:
+        for name in ("$defs", "definitions"):
             if name in self._schema:
                 whole.setdefault(name, self._schema[name])
         return f"%json {json.dumps(whole | {'x-guidance': JSON_OPTIONS})}"
@@ -182,3 +183,117 @@ def _is_text(schema: Any) -> bool:
 def _choices(schema: Any) -> Sequence[str]:
     found = [schema["const"]] if "const" in schema else schema.get("enum", ())
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else ()
+
+
+def members(
+    rule: str, written: Mapping[str, str], required: Collection[str], comma: str
+) -> Iterator[str]:
+    """The lines of `{rule}_f0`: members in this order, without those that are left out."""
+    for at, (name, member) in enumerate(written.items()):
+        rest = f"{rule}_r{at + 1}"
+        yield f"{rule}_a{at}: {member}"
+        left_out = (f" | {rule}_f{at + 1}", f" | {rest}") if name not in required else ("", "")
+        yield f"{rule}_f{at}: {rule}_a{at} {rest}{left_out[0]}"
+        yield f"{rule}_r{at}: {comma} {rule}_a{at} {rest}{left_out[1]}"
+    yield f'{rule}_f{len(written)}: ""'
+    yield f'{rule}_r{len(written)}: ""'
+
+
+_BARE = ("number", "integer", "boolean", "null")
+_ALL = ("string", "object", "array", "number", "boolean", "null")
+
+
+class MarkedValues:
+    """Arguments in Gemma 4's form. Names stand in the order of its template, which sorts them;
+    patterns of texts are not enforced.
+
+    `whole` is the rule of values of a schema, among `lines`. `mark` stands around texts: the
+    spelling of a token, or a quoted text."""
+
+    def __init__(self, rule: str, schema: Mapping[str, Any], mark: str) -> None:
+        self._rule, self._schema = rule, schema
+        self._mark, self._quoted = mark, mark.startswith('"')
+        self.lines: list[str] = []
+        self._named: dict[str, str] = {}
+        self._number = 0
+        self.whole = self._value({**schema, "type": "object"})
+
+    def _value(self, schema: object) -> str:
+        given: dict[str, Any] = schema if isinstance(schema, dict) else {}
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            return self._referred(reference)
+        rule = self._new()
+        self.lines.append(f"{rule}: {self._choices(given)}")
+        return rule
+
+    def _choices(self, schema: dict[str, Any]) -> str:
+        among = schema.get("anyOf", schema.get("oneOf"))
+        if isinstance(among, list) and among:
+            return " | ".join(map(self._value, among))
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(values, list) and values:
+            return " | ".join(map(self._constant, values))
+        kinds = schema.get("type", _ALL)
+        listed = [kinds] if isinstance(kinds, str) else kinds
+        return " | ".join(self._kind(each, schema) for each in listed if each in (*_ALL, *_BARE))
+
+    def _kind(self, kind: str, schema: dict[str, Any]) -> str:
+        if kind in _BARE:
+            only = {key: each for key, each in schema.items() if key not in ("enum", "const")}
+            return f"%json {json.dumps({**only, 'type': kind, 'x-guidance': JSON_OPTIONS})}"
+        if kind == "string":
+            return self._text(schema.get("minLength"), schema.get("maxLength"))
+        if kind == "array":
+            item = self._items(schema.get("items"))
+            return f'"[" ({item} ("," {item})*)? "]"'
+        properties = schema.get("properties")
+        if not isinstance(properties, dict) or not properties:
+            values = self._items(schema.get("additionalProperties"))
+            member = f'/[^:{{}}\\[\\],<>\\s]+/ ":" {values}'
+            return f'"{{" ({member} ("," {member})*)? "}}"'
+        rule, required = self._new(), schema.get("required")
+        written = {
+            name: f"{json.dumps(f'{name}:')} {self._value(properties[name])}"
+            for name in sorted(properties, key=str.lower)
+        }
+        self.lines += members(rule, written, required if isinstance(required, list) else (), '","')
+        return f'"{{" {rule}_f0 "}}"'
+
+    def _items(self, schema: object) -> str:
+        return self._value(schema) if isinstance(schema, dict) and schema else self._any()
+
+    def _any(self) -> str:
+        return self._once("any", lambda: self._choices({}))
+
+    def _referred(self, reference: str) -> str:
+        found: Any = self._schema
+        for name in reference.removeprefix("#/").split("/"):
+            found = found.get(name) if isinstance(found, dict) else None
+        # llguidance says what is wrong with a reference that leads nowhere.
+        missing = f"%json {json.dumps({'$ref': reference})}"
+        return self._once(reference, lambda: missing if found is None else self._value(found))
+
+    def _text(self, least: object, most: object) -> str:
+        low = least if isinstance(least, int) else 0
+        length = f"{{{low},{most}}}" if isinstance(most, int) else f"{{{low},}}"
+        # A quoted mark may begin with any character of the text before it.
+        suffix, end = (f"[suffix={self._mark}]", "") if self._quoted else ("", f" {self._mark}")
+        rule = self._once(length, lambda: f"/(?s:.{length})/", suffix)
+        return f"{self._mark} {rule}{end}"
+
+    def _constant(self, value: object) -> str:
+        if isinstance(value, str):
+            return " ".join((self._mark, json.dumps(value), self._mark))
+        return self._any() if isinstance(value, list | dict) else json.dumps(json.dumps(value))
+
+    def _once(self, name: str, definition: Callable[[], str], suffix: str = "") -> str:
+        """A rule that is used more than once, and may refer to itself."""
+        if name not in self._named:
+            self._named[name] = rule = self._new()
+            self.lines.append(f"{rule}{suffix}: {definition()}")
+        return self._named[name]
+
+    def _new(self) -> str:
+        self._number += 1
+        return f"{self._rule}{self._number}"

@@ -66,13 +66,14 @@ class SquaredReluMLP:
         weights: Weights,
         width: int,
         inner_width: int,
+        out_width: int | None = None,
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
     ) -> None:
         parts = [("up_proj", inner_width)]
         self.up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
-        self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
+        self.down = Linear(weights, "down_proj", inner_width, out_width or width, bias=bias)
         self._squared_relu = weights.ops(SquaredReluShape(inner_width)).squared_relu
         self._numbers = 2 * inner_width
 

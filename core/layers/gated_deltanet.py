@@ -17,7 +17,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.memory import Forward, LayerMemory, LayerState, recurrent_spec
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
-from core.weights.plan import Weights
+from core.weights.plan import Orders, Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import DeltaInputs, DeltaShape
 
@@ -25,11 +25,12 @@ from kernels.common.shapes import DeltaInputs, DeltaShape
 class GatedDeltaNet:
     """A mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
 
-    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does; packing
-    reorders them. `apart`: queries, keys, values and their convolutions are separate tensors.
-    `most_beta` is the upper limit of beta, the share of an old value that is replaced; above 1 its
-    opposite remains. With decays by channel in `shape`, decays and the gate, which is a sigmoid's,
-    go through projections to as many numbers as a key or a value has.
+    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does, or only
+    those of beta and steps, as its GGUF files do; packing reorders them. `apart`: queries, keys,
+    values and their convolutions are separate tensors. `most_beta` is the upper limit of beta, the
+    share of an old value that is replaced; above 1 its opposite remains. With decays by channel in
+    `shape`, decays and the gate, which is a sigmoid's, go through projections to as many numbers as
+    a key or a value has.
     """
 
     def __init__(
@@ -166,11 +167,15 @@ def _projections(
         names = ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
         parts = list(zip(names, widths, strict=True))
         return JoinedLinear(weights, parts, width, input_norm=input_norm)
-    parts = [("in_proj_qkvz", sum(widths[:2])), ("in_proj_ba", sum(widths[2:]))]
-    values = shape.widths[2] // shape.key_heads
+    values, of_gates = shape.widths[2] // shape.key_heads, [heads // shape.key_heads] * 2
     of_rows = [shape.key_dim, shape.key_dim, values, values]
-    of_gates = [heads // shape.key_heads] * 2
-    reordered = widths, [partial(_by_kind, shape.key_heads, each) for each in (of_rows, of_gates)]
+    parts = [("in_proj_qkv", widths[0]), ("in_proj_z", gate_width)]
+    orders: Orders = (None, None)
+    if not weights.has("in_proj_qkv.weight"):
+        parts = [("in_proj_qkvz", sum(widths[:2]))]
+        orders = [partial(_by_kind, shape.key_heads, of_rows)]
+    parts.append(("in_proj_ba", sum(widths[2:])))
+    reordered = widths, [*orders, partial(_by_kind, shape.key_heads, of_gates)]
     return JoinedLinear(weights, parts, width, input_norm=input_norm, reordered=reordered)
 
 

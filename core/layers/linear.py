@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from core import watchdog
-from core.weights.plan import Weights
+from core.weights.plan import Orders, Weights
 from core.weights.smoothing import InputNorm
 
 
@@ -42,7 +42,7 @@ class JoinedLinear:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        reordered: tuple[list[int], Sequence[Callable[[], Tensor]]] | None = None,
+        reordered: tuple[list[int], Orders] | None = None,
     ) -> None:
         published = [num_outputs for _, num_outputs in parts], ()
         self._widths, orders = reordered or published

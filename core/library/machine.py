@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 
-from core.api.params import ModelSettings, Precision
+from core.api.params import Precision
 from core.layers.memory import checkpoint_bytes, kv_size
 from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
@@ -24,9 +24,8 @@ from core.loading.precision import (
     FLOAT32,
     PUBLISHED,
     SMALLER,
+    Chooser,
     automatic,
-    choose_backend,
-    faster_type,
 )
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
@@ -97,7 +96,7 @@ class Machine:
     def _faster(self) -> torch.dtype | None:
         if self.device.type != "cpu":
             return None
-        return faster_type(ModelSettings(path="", measure_kernels=True), notes=self._notes)
+        return Chooser(measures=True, notes=self._notes).faster_type()
 
     def speeds(self) -> tuple[Speed, ...]:
         """Speeds of plain weights, in the order in which an automatic choice tries them."""
@@ -165,12 +164,8 @@ class Machine:
 
     def _kernels(self, precision: Loaded) -> Backend:
         if precision.name not in self._backends:
-            self._backends[precision.name] = choose_backend(
-                ModelSettings(path="", measure_kernels=False),
-                self.device,
-                precision.dtype,
-                precision.integers,
-                published=precision.published,
+            self._backends[precision.name] = Chooser().backend(
+                self.device, precision.dtype, precision.integers, published=precision.published
             )
         return self._backends[precision.name]
 
@@ -185,7 +180,7 @@ def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matri
 
 def expert_share(config: Mapping[str, Any]) -> float:
     """The share of a layer's experts that a token goes through."""
-    texts = config.get("text_config")
+    texts = config.get("text_config", config.get("llm_config"))
     found = {**config, **(texts if isinstance(texts, Mapping) else {})}
     some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
     every = next((found[key] for key in _EXPERTS if found.get(key)), None)

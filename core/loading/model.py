@@ -70,11 +70,11 @@ def read_model(
         may_map = plan.mapped_bytes and most_on_disk != 0
         if may_map and store is not None and fits(needed - plan.mapped_bytes, free):
             return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
-        place = "on the graphics card" if device.type == "cuda" else "of memory"
-        raise NotEnoughMemoryError(
-            f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
-            f"{_gigabytes(free)} is free."
-        )
+        whole, there = _gigabytes(needed + HEADROOM_BYTES), _gigabytes(free)
+        words = f"The model needs {whole} of memory, {there} is free."
+        if device.type == "cuda":
+            words = f"The model needs {whole} on the graphics card, {there} is free."
+        raise NotEnoughMemoryError(words)
     if store is not None and not plan.formats.usual.quantises:
         return loading.as_published(store)
     loaded = loading.from_disk(store) if store is not None else None
@@ -120,11 +120,12 @@ class _Loading:
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
         digest, plan = store.known_digest(self._files), self._plan
-        arena = tiles.find(digest) if digest is not None else None
+        self._done, self._total = 0, plan.mapped_bytes
+        arena = tiles.find(digest, self._advance) if digest is not None else None
         from_disk = arena is not None
         if arena is None:
             digest = self._write(store, tiles)
-            arena = tiles.find(digest)
+            arena = tiles.open(digest)
             if arena is None:
                 raise BrokenWeightsError(f"The tiles in {store.blobs.folder} were changed.")
         self._plan = plan.placed_in(arena)
@@ -140,10 +141,11 @@ class _Loading:
             self._plan = plan.placed_in(arena)
             digest = self.as_published(store).weights_digest
             arena.sync(lambda: self._advance(0))
+            of_tiles = arena.digest(lambda num_bytes: self._advance(0))
             # Windows can't replace a file that is mapped.
             self._plan = plan
             del arena
-            tiles.finish(digest)
+            tiles.finish(digest, of_tiles)
             return digest
         except OSError as error:
             raise NotEnoughMemoryError(

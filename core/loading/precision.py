@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol, TypeVar, get_args
 
 import torch
@@ -35,7 +34,7 @@ from kernels.dispatch import (
 from kernels.linear.cpu import can_pack
 from kernels.linear.native import Product
 from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
-from kernels.linear.reference import Integers, WeightFormat
+from kernels.linear.reference import Integers
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
@@ -55,83 +54,73 @@ class Notes(Protocol):
         """May raise OSError."""
 
 
-def choose_backend(
-    settings: ModelSettings,
-    device: torch.device,
-    dtype: torch.dtype,
-    integers: Integers | None = None,
-    measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
-    library: Callable[[], Library | None] = compiled,
-    notes: Notes | None = None,
-    multiply: Callable[[Library], Product] = best_product,
-    *,
-    published: bool = False,
-) -> Backend:
-    """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses kernels. What isn't in the `notes` is measured only if it `measures`; `check` is
+    called while kernels are compiled."""
 
-    On a GPU that can't run `gpu` it is `reference`. `measure` and `multiply` are called if the
-    settings ask for it and `notes` has no answer. Raises UnsupportedDeviceError.
-    """
-    name = _wished() or fastest(device)
-    if name == "gpu":
-        name = _gpu_or_plain(device)
-    if name == "cpu" and uses_library(dtype, integers) and (found := library()) is not None:
-        product = _product(settings, found, multiply, notes)
-        return backend(
-            name, dtype, integers=integers, library=found, product=product, published=published
-        )
-    rows = DEFAULT_ROWS
-    if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
-        key = f"{dtype}, {integers}" if integers else f"{dtype}"
-        rows = remembered(notes, key, CHOICES, lambda: measure(dtype, integers))
-    return backend(name, dtype, rows, integers, published=published)
+    measures: bool = False
+    notes: Notes | None = None
+    check: Callable[[], None] | None = None
 
+    def backend(
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        integers: Integers | None = None,
+        *,
+        published: bool = False,
+    ) -> Backend:
+        """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
-def _product(
-    settings: ModelSettings,
-    library: Library,
-    multiply: Callable[[Library], Product],
-    notes: Notes | None,
-) -> Product:
-    """The product of many bfloat16 rows: measured, or chosen by the processor's instructions."""
-    if not settings.measure_kernels:
-        return "pairs" if library.has_pairs else "floats"
-    choices: dict[str, Product] = {each: each for each in get_args(Product)}
-    key = f"product of {library.digest}{', tiles' if library.has_tiles else ''}"
-    return choices[remembered(notes, key, tuple(choices), lambda: multiply(library))]
+        On a GPU that can't run `gpu` it is `reference`. Raises UnsupportedDeviceError.
+        """
+        name = _wished() or fastest(device)
+        if name == "gpu":
+            name = _gpu_or_plain(device)
+        if name == "cpu" and uses_library(dtype, integers):
+            library = compiled(self.check)
+            if library is not None:
+                product = self._product(library)
+                return backend(
+                    name, dtype, integers=integers, library=library, product=product,
+                    published=published,
+                )  # fmt: skip
+        rows = DEFAULT_ROWS
+        if name in {"cpu", "torch"} and self.measures and can_pack(dtype):
+            key = f"{dtype}, {integers}" if integers else f"{dtype}"
+            rows = remembered(self.notes, key, CHOICES, lambda: best_rows(dtype, integers))
+        return backend(name, dtype, rows, integers, published=published)
+
+    def _product(self, library: Library) -> Product:
+        """The product of many bfloat16 rows: measured, or by the processor's instructions."""
+        if not self.measures:
+            return "pairs" if library.has_pairs else "floats"
+        choices: dict[str, Product] = {each: each for each in get_args(Product)}
+        key = f"product of {library.digest}{', tiles' if library.has_tiles else ''}"
+        return choices[remembered(self.notes, key, tuple(choices), lambda: best_product(library))]
+
+    def faster_type(self) -> torch.dtype | None:
+        """The faster of bfloat16 and float32 on this processor; None if it isn't measured."""
+        name = _wished() or "cpu"
+        if not self.measures or name == "gpu":  # Triton's interpreter is no processor
+            return None
+        bfloats = self.backend(torch.device("cpu"), torch.bfloat16)
+        # As a model would have them here.
+        formats = {
+            torch.bfloat16: bfloats.formats.usual,
+            torch.float32: backend(name, torch.float32).formats.usual,
+        }
+        types, key = {str(dtype): dtype for dtype in formats}, f"faster type beside {bfloats.name}"
+        return types[remembered(self.notes, key, tuple(types), lambda: str(faster_float(formats)))]
 
 
 def what_slows(
-    kernels: Backend,
-    device: torch.device,
-    dtype: torch.dtype,
-    integers: Integers | None,
-    missing: Callable[[], str] = why_none,
+    kernels: Backend, device: torch.device, dtype: torch.dtype, integers: Integers | None
 ) -> str:
     """Why `kernels` are slower than they could be, for a person; empty if they aren't."""
     fast = kernels.shares_out or not uses_library(dtype, integers)
-    return "" if fast or device.type != "cpu" or _wished() is not None else missing()
-
-
-def faster_type(
-    settings: ModelSettings,
-    measure: Callable[[Mapping[torch.dtype, WeightFormat]], torch.dtype] = faster_float,
-    notes: Notes | None = None,
-    library: Callable[[], Library | None] = compiled,
-) -> torch.dtype | None:
-    """The faster of bfloat16 and float32 on this processor; None if it isn't measured.
-
-    `measure` gets the formats that a model would have here.
-    """
-    name = _wished() or "cpu"
-    if not settings.measure_kernels or name == "gpu":  # Triton's interpreter is no processor
-        return None
-    cpu, exact = torch.device("cpu"), (torch.bfloat16, torch.float32)
-    bfloats = choose_backend(settings, cpu, torch.bfloat16, library=library, notes=notes)
-    usual = bfloats.formats.usual, backend(name, torch.float32).formats.usual
-    formats, types = dict(zip(exact, usual, strict=True)), {str(dtype): dtype for dtype in exact}
-    key = f"faster type beside {bfloats.name}"
-    return types[remembered(notes, key, tuple(types), lambda: str(measure(formats)))]
+    return "" if fast or device.type != "cpu" or _wished() is not None else why_none()
 
 
 def _wished() -> BackendName | None:
@@ -227,17 +216,22 @@ def choose_precision(
     plan: ModelPlan,
     device: torch.device,
     free: int,
-    faster: Callable[[ModelSettings], torch.dtype | None] | None = None,
     check: Callable[[], None] | None = None,
     notes: DiskStore | None = None,
 ) -> Chosen:
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
     the smallest. `published` is automatic for a model without blocks.
 
-    `faster` gives the faster of the two exact types, None if unknown; `notes` keeps measurements.
-    Raises a WaymarkError.
+    `notes` keeps measurements. Raises a WaymarkError.
     """
-    sized = partial(_sized, settings, plan, device, check, notes)
+    chooser = Chooser(settings.measure_kernels, notes, check)
+
+    def sized(precision: Precision) -> Chosen:
+        dtype, published = precision.dtype, precision.published
+        kernels = chooser.backend(device, dtype, precision.integers, published=published)
+        held = plan.held(dtype, kernels)
+        return Chosen(precision, kernels, held.num_bytes, held.mapped_bytes)
+
     if settings.precision in PRECISIONS:
         return sized(PRECISIONS[settings.precision])
     as_published = sized(PUBLISHED) if plan.block_types() else None
@@ -248,9 +242,7 @@ def choose_precision(
     if as_published is not None and as_published.kernels.shares_out:
         chosen, others = as_published, [*SMALLER]
     else:
-        if device.type == "cpu":
-            measure = partial(faster_type, notes=notes, library=partial(compiled, check))
-            fast = (faster or measure)(settings)
+        fast = chooser.faster_type() if device.type == "cpu" else None
         first, *others = automatic(fast)
         chosen = sized(first)
     for precision in others:
@@ -272,24 +264,6 @@ def choose_precision(
         faster_than="" if too_large or fast is None else _SLOWER[fast].name,
     )
     return replace(chosen, why=why)
-
-
-def _sized(
-    settings: ModelSettings,
-    plan: ModelPlan,
-    device: torch.device,
-    check: Callable[[], None] | None,
-    notes: DiskStore | None,
-    precision: Precision,
-) -> Chosen:
-    integers, library = precision.integers, partial(compiled, check)
-    dtype = precision.dtype
-    kernels = choose_backend(
-        settings, device, dtype, integers, published=precision.published, library=library,
-        notes=notes,
-    )  # fmt: skip
-    held = plan.held(dtype, kernels)
-    return Chosen(precision, kernels, held.num_bytes, held.mapped_bytes)
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:

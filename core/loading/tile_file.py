@@ -1,7 +1,8 @@
 """Blocks of a model that doesn't fit in memory, as tiles in a file of ours that is mapped.
 
 It is not the GGUF file: kernels need tiles, and a file that another program shortens while it is
-mapped ends the process. Our copy is recognised by its size and the time of its last change.
+mapped ends the process. Our copy is recognised by its size, its owner and the time of its last
+change, and each load compares the digest of its bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.api.errors import NotEnoughMemoryError
@@ -36,20 +38,30 @@ class TileFile:
     plan: HeldPlan
     most_bytes: int | None = None
 
-    def find(self, digest: str) -> FileArena | None:
+    def find(self, digest: str, advance: Callable[[int], None]) -> FileArena | None:
+        """The tiles that an earlier load kept, if they are as they were written.
+
+        `advance` is called with the bytes that were read to compare them, and may raise.
+        """
+        arena = self.open(digest)
+        if arena is not None and arena.digest(advance) != self._noted(digest)[1]:
+            self._lose(digest, "it was damaged")
+            return None
+        return arena
+
+    def open(self, digest: str) -> FileArena | None:
+        """The same without comparing the bytes."""
         name, size = self._name(digest), self.plan.mapped_bytes
         if self.blobs.size(TILES, name) != size:
             return None
         try:
             path = self.blobs.path(TILES, name)
-            status = path.stat()
-            if self.blobs.note(TILE_NOTES, name) == _facts(status):
+            if self._noted(digest)[0] == _facts(path.stat()):
                 self.blobs.touch(TILES, name)
                 return FileArena(path, size, filled=True)
-            log.warning("%s is made again: it was changed.", name[:12])
+            self._lose(digest, "it was changed")
         except OSError as error:
-            log.warning("%s is made again: %s.", name[:12], error.strerror or error)
-        self.blobs.lose(TILES, name)
+            self._lose(digest, error.strerror or f"{error}")
         return None
 
     def begin(self) -> FileArena:
@@ -67,12 +79,22 @@ class TileFile:
             f"{size / 1e9:.1f} GB in {self.blobs.folder}: {reason}."
         )
 
-    def finish(self, digest: str) -> None:
-        """Keep a file that was filled and closed. Raises OSError."""
+    def finish(self, digest: str, of_tiles: str) -> None:
+        """Keep a file that was filled and closed, and the digest of its tiles. Raises OSError."""
         name = self._name(digest)
         facts = _facts(self.blobs.part(TILES).stat())
-        self.blobs.write_note(TILE_NOTES, name, facts)
+        self.blobs.write_note(TILE_NOTES, name, f"{facts}\n{of_tiles}")
         self.blobs.adopt(_blob(name, self.plan.mapped_bytes), sync=True)
+
+    def _noted(self, digest: str) -> tuple[str, str]:
+        """The file's facts and the digest of its tiles; empty if unknown."""
+        facts, _, of_tiles = (self.blobs.note(TILE_NOTES, self._name(digest)) or "").partition("\n")
+        return facts, of_tiles
+
+    def _lose(self, digest: str, reason: str) -> None:
+        name = self._name(digest)
+        log.warning("%s is made again: %s.", name[:12], reason)
+        self.blobs.lose(TILES, name)
 
     def _name(self, digest: str) -> str:
         tensors = [
@@ -90,7 +112,7 @@ class TileFile:
 
 
 def _facts(status: os.stat_result) -> str:
-    return json.dumps([status.st_size, status.st_mtime_ns])
+    return json.dumps([status.st_size, status.st_mtime_ns, status.st_uid])
 
 
 def _blob(name: str, num_bytes: int) -> Blob:

@@ -217,12 +217,15 @@ def _swa_block(config: GraniteSwaConfig, weights: Weights, layer: int) -> Hybrid
 def _sparse_feed_forward(config: Any, weights: Weights, norm: InputNorm) -> FeedForward:
     """Experts and a layer for all tokens, either of which may be absent."""
     width, count = config.hidden_size, config.num_local_experts
+    mlp = weights.scope("shared_mlp")
+    # GGUF files have both apart, perhaps in different types.
+    inner = ("gate_proj", "up_proj") if mlp.has("gate_proj.weight") else ("input_linear",)
     shared = config.shared_intermediate_size and SwiGLU(
-        weights.scope("shared_mlp"),
+        mlp,
         width,
         config.shared_intermediate_size,
         input_norm=norm,
-        names=("input_linear", "output_linear"),
+        names=(*inner, "output_linear"),
     )
     if shared and not count:
         return shared

@@ -1,6 +1,7 @@
-"""MiniCPM-V 4.6: Qwen3.5's decoder with a SigLIP tower that merges patches on the way.
+"""MiniCPM-V 4.6 and 4.7: Qwen3.5's decoder with a SigLIP tower that merges patches on the way.
 
-A large picture is encoded as a whole and then slice by slice (core.vision.slices).
+A large picture is encoded as a whole and then slice by slice (core.vision.slices). The two versions
+differ in the positions of a picture's tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from core.models import qwen3_5
 from core.models.decoder import Decoder, Family
 from core.models.qwen3_5 import TextConfig
 from core.models.settings import Count, Index, Settings
-from core.models.siglip import SiglipConfig, SquareConfig, VisionBlock
+from core.models.siglip import SiglipConfig, SquareConfig, VisionBlock, in_squares
 from core.weights.plan import Weights
 
 _EPSILON = 1e-6  # of the projector's LayerNorm; not in the config
@@ -30,7 +31,7 @@ _SQUARE = 4  # patches that each of both mergers makes one
 
 
 class MiniCpmVisionConfig(SquareConfig):
-    model_type: Literal["minicpmv4_6_vision"] = "minicpmv4_6_vision"
+    model_type: Literal["minicpmv4_6_vision", "minicpmv4_7_vision"] = "minicpmv4_6_vision"
     image_size: Count = 224
     window_kernel_size: tuple[Literal[2], Literal[2]] = (2, 2)
 
@@ -144,12 +145,6 @@ class VisionTower:
         )
         places = (down[:, None] * side + across).flatten()
         return self.positions[places.to(self.positions.device)]
-
-
-def in_squares(hidden: Tensor, rows: int, columns: int) -> Tensor:
-    """Rows of a grid in the order of its squares of 2 x 2."""
-    grid = hidden.view(rows // 2, 2, columns // 2, 2, -1)
-    return grid.transpose(1, 2).reshape(rows * columns, -1)
 
 
 # ------------------------------------------------------------------ model

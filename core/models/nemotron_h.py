@@ -1,4 +1,4 @@
-"""Nemotron-H (text only): each block is Mamba-2, attention without positions, an MLP or experts.
+"""Nemotron-H: each block is Mamba-2, attention without positions, an MLP or experts.
 
 Experts are chosen by sigmoids and may read a projection to fewer numbers; every token also goes
 through a shared MLP.
@@ -18,7 +18,7 @@ from core.layers.block import HybridBlock, Mixer, Norms
 from core.layers.feed_forward import FeedForward, SparseExperts, SquaredReluMLP, WithShared
 from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
-from core.models.decoder import Decoder, Family, with_prefixes
+from core.models.decoder import Decoder, Family, Tower, with_prefixes
 from core.models.settings import Count, Positive, Taps, TextSettings, check_routing
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -169,7 +169,9 @@ def _mlp(config: NemotronHConfig, weights: Weights, inner: int, norm: InputNorm)
     return SquaredReluMLP(weights, width, inner, bias=bias, input_norm=norm)
 
 
-def build(config: NemotronHConfig, weights: Weights, device: torch.device) -> Decoder:
+def build(
+    config: NemotronHConfig, weights: Weights, device: torch.device, tower: Tower | None = None
+) -> Decoder:
     scope = weights.scope("model")
     return Decoder(
         weights,
@@ -180,6 +182,7 @@ def build(config: NemotronHConfig, weights: Weights, device: torch.device) -> De
         blocks=[_block(config, *each) for each in scope.layers(config.layers_block_type)],
         norm=RMSNorm(scope.scope("norm_f"), config.hidden_size, config.layer_norm_epsilon),
         ropes={},
+        tower=tower,
     )
 
 

@@ -64,6 +64,12 @@ class VisionBlock:
         return self.output(attended.flatten(1))
 
 
+def in_squares(hidden: Tensor, rows: int, columns: int) -> Tensor:
+    """Rows of a grid in the order of its squares of 2 x 2."""
+    grid = hidden.view(rows // 2, 2, columns // 2, 2, -1)
+    return grid.transpose(1, 2).reshape(rows * columns, -1)
+
+
 # ------------------------------------------------------------------ Gemma 3
 
 

@@ -19,11 +19,10 @@ from core.api.errors import (
 from core.api.events import Failed
 from core.client.child import run_child
 from core.client.traces import print_trace
-from core.remote.body import JSON, chat_body, completion_body
+from core.remote.body import JSON, chat_body, completion_body, has_ids, prompt_ids
 from core.remote.connection import Connections, TryAgainError, encoded, read_json
 from core.remote.listing import look
 from core.remote.messages import TO_REMOTE, Connect, Look, Looked, Reply, ToRemote
-from core.remote.prompt_ids import has_ids, prompt_ids
 from core.remote.reading import ReplyReader, events_of
 from core.vision.decode import PictureDecoder
 

@@ -19,9 +19,9 @@ from core.api.events import Finished, FinishReason, Generated, Prefilling
 from core.api.json_text import parse_json
 from core.api.limits import LONGEST_REPLY_BYTES
 from core.api.stats import RemoteReport, RequestStats
+from core.remote.body import MOST_IDS, read_ids, tokenizer_of
 from core.remote.connection import host_of, quoted, said_by
 from core.remote.messages import Reply
-from core.remote.prompt_ids import MOST_IDS, read_ids, tokenizer_of
 
 # The ids of a prompt of a million tokens fit into it.
 MOST_EVENT_BYTES = 16 * 2**20

@@ -8,22 +8,25 @@ import contextlib
 import os
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
 import platformdirs
 from pydantic import ValidationError
 
+from core.api.commands import Answered, Last_co
 from core.api.errors import InvalidRequestError, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, Precision
 from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
 from core.client.programs import forbid_core_dumps, say_running
+from core.client.requests import Request
 from core.client.traces import report_uncaught
 from core.library.places import models_of
 from core.server import relayed
-from core.server.access import Access, digest_of
+from core.server.access import Access, digest_of, origin_of
 from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
@@ -31,7 +34,7 @@ from core.server.kept_replies import KeptReplies, delete
 from core.server.listening import bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
-from core.server.switching import SwitchingEngine
+from core.server.turns import Turns
 from core.system.private_files import private_folder, write_whole
 
 DEFAULT_PORT = 8484
@@ -39,6 +42,73 @@ _KEY_FILE = "server.key"
 _SHORTEST_KEY = 8
 _MOST_MINUTES = 60 * 24 * 365
 LAN_WORDS = "Other machines can connect. Requests and replies are not encrypted on their way."
+
+
+class SwitchingEngine:
+    """`settings` are the first model's, and the others get them. `models` are paths by the names
+    that requests may use."""
+
+    def __init__(
+        self, client: EngineClient, settings: ModelSettings, models: Mapping[str, Path]
+    ) -> None:
+        self._client, self._settings, self._models = client, settings, models
+        self._asleep: ModelInfo | None = None
+        self._loading = asyncio.Lock()
+
+    @property
+    def model(self) -> ModelInfo | None:
+        return self._asleep or self._client.model
+
+    @property
+    def asleep(self) -> bool:
+        return self._asleep is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._models)
+
+    def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
+        return self._client.ask(command)
+
+    async def use(self, name: str = "") -> None:
+        """The last model answers if none has the name. Raises WaymarkError."""
+        # A load goes on if the client that caused it has gone: the next one may want the model.
+        await asyncio.shield(asyncio.ensure_future(self._use(name)))
+
+    async def _use(self, name: str) -> None:
+        async with self._loading:
+            path = self._models.get(name)
+            settings = self._settings
+            if path is not None:
+                settings = settings.model_copy(update={"path": str(path)})
+            before = self.model
+            if settings == self._settings and before is not None and not self.asleep:
+                return
+            try:
+                await self._client.load(settings)
+            except WaymarkError:
+                if self._client.model is None:
+                    self._asleep = before
+                raise
+            self._settings, self._asleep = settings, None
+
+    async def sleep_when_idle(self, turns: Turns, idle_s: float) -> None:
+        """Frees the model's memory whenever nothing was asked for `idle_s`. Runs until it is
+        cancelled."""
+        while True:
+            await asyncio.sleep(max(idle_s - self._client.idle_s, 0.01))
+            if self.asleep or self._client.idle_s < idle_s:
+                continue
+            with contextlib.suppress(WaymarkError):
+                # Requests that come meanwhile wait, and wake it.
+                async with turns.turn(""):
+                    await self._sleep()
+
+    async def _sleep(self) -> None:
+        async with self._loading:
+            if (model := self._client.model) is not None:
+                await self._client.unload()
+                self._asleep = model
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:
@@ -50,7 +120,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--key", help="the key that clients send (default: made once and kept)")
     parser.add_argument("--lan", action="store_true", help="let other machines connect")
     parser.add_argument(
-        "--origin", action="append", default=[], help="origin of a web page that may connect"
+        "--origin", action="append", default=[], help="address of a web page that may connect"
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
@@ -146,7 +216,7 @@ def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
 
 async def run(options: argparse.Namespace, data: Path) -> None:
     key = key_of(options.key, data)
-    access = Access(digest_of(key), tuple(options.origin), options.lan)
+    access = Access(digest_of(key), tuple(map(origin_of, options.origin)), options.lan)
     settings, cache = settings_of(options, data)
     pictures = Pictures(data / "pictures")
     with contextlib.closing(bound(options.port, options.lan)) as listening:

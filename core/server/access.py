@@ -10,17 +10,31 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from core.api.errors import InvalidRequestError
 from core.server.requests.refusals import Refusal
 
 _LOCAL = "localhost"
+# Apps that are web pages inside have schemes of their own.
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)(://[^/\s?#@\\]+)(?:[/?#]\S*)?", re.IGNORECASE)
+_PORTS = {"http": ":80", "https": ":443"}
 
 
 def digest_of(key: str) -> str:
     """A digest that tells nothing of a random key."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+
+
+def origin_of(address: str) -> str:
+    """A web page's origin as browsers send it. Raises InvalidRequestError."""
+    found = _ORIGIN.fullmatch(address)
+    if found is None:
+        raise InvalidRequestError(f"{address} is no address of a web page.")
+    scheme, rest = found[1].lower(), found[2].lower()
+    return scheme + rest.removesuffix(_PORTS.get(scheme, ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -14,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.api.model_info import ModelInfo
+from core.client.programs import RESOURCES
 from core.server.access import Access
 from core.server.activity import Activity, entry_of
 from core.server.answering import Answering
@@ -69,6 +72,7 @@ def application(
         for each in COUNTS
     ]
     routes += [
+        fact("/openapi.json", lambda _: _described_fields()),
         fact("/health", lambda _: _health(answering)),
         fact("/api/version", lambda _: {"version": ollama.VERSION}),
         fact("/api/tags", lambda _: ollama.tags(answering.model, _others(answering))),
@@ -87,6 +91,12 @@ def application(
             app, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
     return app
+
+
+@cache
+def _described_fields() -> Body:
+    body: Body = json.loads((RESOURCES / "server" / "openapi.json").read_text("utf-8"))
+    return body
 
 
 def _health(answering: Answering) -> Body:
@@ -160,8 +170,8 @@ def _problem_at(scope: Scope) -> Problem:
     return next(found, openai_problem)
 
 
-def _json(body: Body, status: int = 200) -> Response:
-    return Response(to_json(body), status, media_type="application/json")
+def _json(body: Body, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(body), status, headers, media_type="application/json")
 
 
 def _refused(request: Request, error: Exception) -> Response:
@@ -176,4 +186,5 @@ def _unknown(request: Request, error: Exception) -> Response:
     refusal = Refusal("There is nothing here.", status=error.status_code)
     if error.status_code == 405:
         refusal = Refusal("This method can't be used here.", status=405)
-    return _json(_problem_at(request.scope)(refusal), error.status_code)
+    # The methods that are allowed.
+    return _json(_problem_at(request.scope)(refusal), error.status_code, error.headers)

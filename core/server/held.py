@@ -4,17 +4,24 @@ Tokenising a reply's text again need not give the ids that were sampled, and an 
 what can be reused. A reply is found by the digests of the messages before it and by its text; where
 something before it has changed (a date in a system prompt, a summary), by the question before it
 and by its text.
+
+Programs put lines into the system prompt that change with every request or day. Those of
+`resources/server/volatile_lines.json` that say nothing to a model are left out; `pinned` ones stay
+as they were in the chat's first request. Otherwise nothing after them could be reused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
 
 from core.api.chat import (
     AssistantMessage,
@@ -26,8 +33,8 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.commands import tenant_of
+from core.client.programs import RESOURCES
 from core.server.kept_replies import KeptReplies, KeptReply
-from core.server.volatile import steadied
 
 MOST_BYTES = 64 * 2**20
 _OVERHEAD_BYTES = 512  # of an entry beside its ids and texts
@@ -35,6 +42,47 @@ _MOST_BRANCHES = 4096
 # A shorter text may be in another one by chance.
 _SHORTEST_QUOTE = 16
 _MOST_QUOTED = 32
+_FLAGS = re.MULTILINE | re.IGNORECASE
+
+
+@dataclass(frozen=True, slots=True)
+class Steadied:
+    """A system prompt's text around its pinned lines, and the names of all volatile ones."""
+
+    around: tuple[str, ...]
+    pinned: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def text(self, pinned: Sequence[str]) -> str:
+        """The text with other lines in place of its own, if there are as many."""
+        lines = pinned if len(pinned) == len(self.pinned) else self.pinned
+        return "".join(
+            part for pair in zip(self.around, (*lines, ""), strict=True) for part in pair
+        )
+
+
+def steadied(text: str) -> Steadied:
+    names = list[str]()
+    for each in _table():
+        if each["pattern"].search(text) is None:
+            continue
+        names.append(each["name"])
+        if not each["pinned"]:
+            text = each["pattern"].sub("", text)
+    pinned = _pinned()
+    return Steadied(tuple(pinned.split(text)), tuple(pinned.findall(text)), tuple(names))
+
+
+@cache
+def _table() -> list[dict[str, Any]]:
+    table = json.loads((RESOURCES / "server" / "volatile_lines.json").read_text("utf-8"))
+    return [{**each, "pattern": re.compile(each["pattern"], _FLAGS)} for each in table]
+
+
+@cache
+def _pinned() -> re.Pattern[str]:
+    patterns = (each["pattern"].pattern for each in _table() if each["pinned"])
+    return re.compile("|".join(f"(?:{each})" for each in patterns), _FLAGS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,13 @@ RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone
 class Serve(Frozen):
     """The first message, before ModelIs: listen. `key` is the digest of the key
     (`core.server.access`), `replies` the file that keeps replies, "" for none; `steady`: see
-    `core.server.volatile`. Answered by Listening or NotListening."""
+    `core.server.held`. Answered by Listening or NotListening."""
 
     type: Literal["serve"] = "serve"
     port: int
     lan: bool
     key: str
+    origins: tuple[str, ...] = ()
     pictures: str
     replies: str = ""
     steady: bool = True

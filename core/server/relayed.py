@@ -100,7 +100,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     app = application(
         Answering(engine, CacheSettings(), kept, first.steady),
         pictures,
-        Access(first.key, lan=first.lan),
+        Access(first.key, first.origins, first.lan),
         Activity(emit),
     )
     with contextlib.closing(listening):

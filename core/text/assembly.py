@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from core.api.chat import AssistantMessage, Message
 from core.api.positions import TokenIndex
@@ -94,6 +94,8 @@ class Assembly:
         self._length = 0
         self._noted: list[tuple[int, int]] = []
         self._before: AddedToken | None = None
+        # The picture that keeps the next tokens at its start, if it keeps them at all.
+        self._keeper: Image | None = None
         self._places: dict[int, int] = {}
 
     def note(self, name: int) -> None:
@@ -107,13 +109,15 @@ class Assembly:
             return
         self.flush(content if isinstance(content, AddedToken) else None)
         if isinstance(content, AddedToken):
-            self._append(TextRun((content.id,)))
+            self._append_text((content.id,))
             self._before = content
         elif isinstance(content, Sampled):
+            self._keeper = None
             self.pauses |= pauses_of(content.pauses, self._num_tokens, len(content.ids))
             self._append(TextRun(content.ids))
         elif isinstance(content, Picture):
-            self._append(self._images[content.index])
+            self._keeper = self._images[content.index]
+            self._append(self._keeper)
 
     def flush(self, after: AddedToken | None = None) -> None:
         text, dropped = without_swallowed("".join(self._texts), self._before, after)
@@ -127,10 +131,22 @@ class Assembly:
             self._places[name] = self._num_tokens + (before if offset > dropped else 0)
         self._texts, self._length, self._noted = [], 0, []
         if encoding is not None:
-            self._append(TextRun(tuple(encoding.ids)))
+            self._append_text(encoding.ids)
 
     def token_index(self, name: int) -> TokenIndex:
         return TokenIndex(self._places[name])
+
+    def _append_text(self, ids: Sequence[int]) -> None:
+        """Text of the template or a message."""
+        image, self._keeper = self._keeper, None
+        kept = list(takewhile(image.kept_ids.__contains__, ids)) if image is not None else []
+        for token_id in kept:
+            assert image is not None
+            self._append(TextRun((token_id,), image.num_positions))
+        if len(kept) == len(ids):
+            self._keeper = image
+        else:
+            self._append(TextRun(tuple(ids[len(kept) :])))
 
     def _append(self, segment: Segment) -> None:
         self.segments.append(segment)

@@ -31,20 +31,19 @@ from core.api.errors import (
 from core.api.params import Thinking
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.api.tools import RESULT_BEGIN, marks_of
+from core.api.reply_format import RESULT_BEGIN, marks_of
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble, message_places, pauses_of
 from core.text.channels import ANSWER, THOUGHT
-from core.text.edited_reply import edited_ids
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
-from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
+from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit, edited_ids
 from core.text.masking import num_images, tool_texts
-from core.text.probing import probe_traits, splicing_obstacle
-from core.text.reply_parts import ReplyReader, stored_ids
+from core.text.probing import call_ids, probe_traits, splicing_obstacle
+from core.text.reply_parts import stored_ids
+from core.text.reply_reader import ReplyReader
 from core.text.token_text import grammar_tokens
-from core.text.tools import call_ids
 
 
 @dataclass(frozen=True)

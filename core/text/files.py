@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
 from core.api.params import SamplingParams
 from core.gguf.models.model import GGUFModel
 from core.gguf.text import read_text
+from core.gguf.vocabulary import TokenType, Vocabulary, tokenizer_json
+from core.helper import MAX_IDS
 from core.model_files import TEMPLATE_BYTES, TOKENIZER_BYTES, JsonObject, read_object, read_small
-from core.text.tiktoken import tokenizer_of
+from core.text.tokenizer import byte_alphabet
 
 
 @dataclass(frozen=True)
@@ -54,22 +60,27 @@ class TextFiles:
 
     @property
     def vocab_size(self) -> int | None:
-        for place in (self.config.get("text_config"), self.config):
+        for place in (self._texts, self.config):
             if isinstance(place, dict) and isinstance(place.get("vocab_size"), int):
                 return cast(int, place["vocab_size"])
         return None
 
     @property
+    def _texts(self) -> object:
+        """The text model's part of config.json; releases of Nemotron Omni have its older name."""
+        return self.config.get("text_config", self.config.get("llm_config"))
+
+    @property
     def eos_ids(self) -> frozenset[int]:
         ids: set[int] = set()
-        for place in (self.generation_config, self.config, self.config.get("text_config")):
+        for place in (self.generation_config, self.config, self._texts):
             if isinstance(place, dict):
                 ids.update(_as_ids(place.get("eos_token_id")))
         return frozenset(ids)
 
     @property
     def image_token(self) -> int | str | None:
-        for name in ("image_token_id", "image_token_index"):
+        for name in ("image_token_id", "image_token_index", "img_context_token_id"):
             if isinstance(self.config.get(name), int):
                 return cast(int, self.config[name])
         return _spelling(self.tokenizer_config.get("image_token"))
@@ -208,3 +219,69 @@ def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
         raise BrokenConfigError(
             "generation_config.json holds a sampling setting that is out of range."
         ) from error
+
+
+# `tiktoken.model`, which Kimi-Linear's release has in place of tokenizer.json
+
+_CONTROLS = 256
+# A token is tried at every split point. The release has 1.1 million bytes, at most 128 in a token.
+_MOST_BYTES = 2**22
+_LONGEST = 256
+
+
+def tokenizer_of(lines: bytes, config: JsonObject) -> bytes:
+    """A tokenizer.json. A line is a token's bytes in base64, and its rank: its id, and when it is
+    merged. How text is split is in the release's code alone, and is known here by llama.cpp's name
+    for it. `config` is tokenizer_config.json, which names the control tokens that follow.
+
+    Raises BrokenTokenizerError.
+    """
+    letters = {byte: letter for letter, byte in byte_alphabet().items()}
+    tokens = ["".join(map(letters.__getitem__, token)) for token in _ranked(lines)]
+    known = set(tokens)
+    # Whichever two make a token: those of the first one are merged first.
+    merges = [
+        f"{token[:middle]} {token[middle:]}"
+        for token in tokens
+        for middle in range(1, len(token))
+        if token[:middle] in known and token[middle:] in known
+    ]
+    controls = _controls(len(tokens), config)
+    types = np.repeat([TokenType.NORMAL, TokenType.CONTROL], [len(tokens), _CONTROLS])
+    tokens += controls
+    ids = {token: token_id for token_id, token in enumerate(tokens)}
+    if len(ids) < len(tokens):
+        raise BrokenTokenizerError("tiktoken.model has a token twice.")
+    metadata = {"tokenizer.ggml.pre": "kimi-k2", "tokenizer.ggml.merges": merges}
+    return to_json(tokenizer_json(metadata, Vocabulary("gpt2", tokens, types, ids), ()))
+
+
+def _ranked(lines: bytes) -> list[bytes]:
+    tokens: list[bytes] = []
+    for line in lines.splitlines():
+        text, _, rank = line.partition(b" ")
+        if rank != b"%d" % len(tokens) or len(tokens) == MAX_IDS:
+            raise BrokenTokenizerError(f"Line {len(tokens) + 1} of tiktoken.model has no rank.")
+        try:
+            tokens.append(b64decode(text, validate=True))
+        except binascii.Error:
+            raise BrokenTokenizerError(
+                f"Line {len(tokens) + 1} of tiktoken.model is not in base64."
+            ) from None
+    sizes = [*map(len, tokens)]
+    if not sizes or min(sizes) == 0 or max(sizes) > _LONGEST or sum(sizes) > _MOST_BYTES:
+        raise BrokenTokenizerError("tiktoken.model has no tokens, or some that are too long.")
+    return tokens
+
+
+def _controls(first: int, config: JsonObject) -> list[str]:
+    named = config.get("added_tokens_decoder")
+    named = named if isinstance(named, dict) else {}
+    found = []
+    for token_id in range(first, first + _CONTROLS):
+        entry = named.get(str(token_id))
+        content = entry.get("content") if isinstance(entry, dict) else None
+        if not isinstance(content, str) or not content:
+            content = f"<|reserved_token_{token_id}|>"
+        found.append(content)
+    return found

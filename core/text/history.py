@@ -21,7 +21,7 @@ from core.api.chat import (
 )
 from core.api.errors import TemplateError
 from core.api.params import Thinking
-from core.api.tools import ToolSyntax
+from core.api.reply_format import ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.channels import ROLE, START
 from core.text.kit import TextKit

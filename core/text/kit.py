@@ -3,12 +3,12 @@ that it needs around pictures, and its tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from core.api.chat import AssistantMessage
+from core.api.chat import AssistantMessage, ReplyIds
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
 from core.api.params import Thinking
 from core.helper import MAX_OUTPUT_CHARACTERS, TEXT_ERRORS
@@ -25,6 +25,7 @@ from core.text.reply_parts import (
     split_reply,
     stored_ids,
 )
+from core.text.reply_reader import ReplyReader
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 
@@ -36,8 +37,11 @@ TIME_LIMIT_S = 2.0
 _GEMMA3_IDS = {"boi_token_index": 255_999, "image_token_index": 262_144, "eoi_token_index": 256_000}
 _GEMMA4_IDS = {"boi_token_id": 255_999, "image_token_id": 258_880, "eoi_token_id": 258_882}
 _GEMMA_IDS = {"gemma3": _GEMMA3_IDS, "gemma4": _GEMMA4_IDS, "gemma4_unified": _GEMMA4_IDS}
-# and of LFM2-VL, whose other two tokens are known by their spellings.
-_LFM2_ID, _LFM2_AROUND = 396, ("<|image_start|>", "<|image_end|>")
+# and of LFM2-VL. Its tokens around pictures, and Nemotron Omni's, are known by their spellings.
+_AROUND = {
+    "lfm2_vl": (396, "<|image_start|>", "<|image_end|>"),
+    "nemotron_h_omni": (None, "<img>", "</img>"),
+}
 _NUMBER = "{number}"
 
 
@@ -106,8 +110,8 @@ def _as_error(reason: str) -> TemplateError:
 class PictureFrame:
     """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
 
-    Gemma 3's writes the token that begins an image; Gemma 4's, LFM2-VL's and MiniCPM-V's the
-    placeholder without the tokens around it. _NUMBER is the picture's number in the prompt.
+    Gemma 3's writes the token that begins an image, the others' the placeholder without the tokens
+    around it. _NUMBER is the picture's number in the prompt.
     """
 
     begin: str
@@ -116,9 +120,9 @@ class PictureFrame:
     @classmethod
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
         family = config.get("model_type")
-        if family == "lfm2_vl":
-            return cls._of_lfm2(config, added)
-        if family == "minicpmv4_6":
+        if family in _AROUND:
+            return cls._between(*_AROUND[family], config, added)
+        if family in ("minicpmv4_6", "minicpmv4_7"):
             found = _token(config.get("image_token_id"), added)
             begin = found.spelling if found is not None else ""
             return cls(begin, f"<image_id>{_NUMBER}</image_id>{begin}") if begin else None
@@ -131,12 +135,14 @@ class PictureFrame:
         return cls(spelled[0], f"\n\n{whole}\n\n") if family == "gemma3" else cls(spelled[1], whole)
 
     @classmethod
-    def _of_lfm2(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        named = config.get("image_token_id", config.get("image_token_index", _LFM2_ID))
+    def _between(
+        cls, usual: int | None, begin: str, end: str, config: JsonObject, added: AddedTokens
+    ) -> PictureFrame | None:
+        named = config.get("image_token_id", config.get("image_token_index", usual))
         placeholder = _token(named, added)
-        if placeholder is None or any(added.id_of(each) is None for each in _LFM2_AROUND):
+        if placeholder is None or None in (added.id_of(begin), added.id_of(end)):
             return None
-        return cls(placeholder.spelling, placeholder.spelling.join(_LFM2_AROUND))
+        return cls(placeholder.spelling, f"{begin}{placeholder.spelling}{end}")
 
     def around_pictures(self, rendered: str) -> str:
         """Raises TemplateTooLargeError."""
@@ -219,3 +225,50 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
         fingerprint=files.fingerprint,
         vocab_size=files.vocab_size or tokenizer.vocab_size,
     )
+
+
+def edited_ids(kit: TextKit, reply: AssistantMessage, text: str) -> ReplyIds | None:
+    """The ids of `reply` with `text` as its answer; None if its own ids can't be used.
+
+    They are the sampled ones up to the first difference, and then those of the rest of the text.
+    Between them is a pause, so that further edits behind it reuse what was prefilled up to it.
+    """
+    sampled = stored_ids(reply, kit.fingerprint, kit.vocab_size)
+    if sampled is None or reply.ids is None or reply.calls:
+        return None
+    starts = reply.ids.starts_in_reasoning
+    kept, length = _common(_reader(kit, starts), sampled, text)
+    rest = kit.tokenizer.encode_uncached(text[length:], at_start=False).ids if text[length:] else ()
+    ids = [*sampled[:kept], *rest]
+    if not ids or _texts(_reader(kit, starts), ids) != (text, reply.reasoning):
+        return None
+    before = tuple(pause for pause in reply.ids.pauses if pause < kept)
+    pauses = (*before, kept) if kept else before
+    return ReplyIds.pack(ids, reply.ids.tokenizer, starts, pauses)
+
+
+def _reader(kit: TextKit, starts_in_reasoning: bool) -> ReplyReader:
+    return ReplyReader(
+        kit.tokens, kit.thinking, frozenset(), (), starts_in_reasoning, channels=kit.channels
+    )
+
+
+def _common(reader: ReplyReader, ids: Sequence[int], text: str) -> tuple[int, int]:
+    """How many ids, and characters of `text`, both answers begin with, up to the end of a word."""
+    kept = length = shown = 0
+    for count, token_id in enumerate(ids, 1):
+        answer = reader.push(token_id).answer
+        if not text.startswith(answer, shown):
+            break
+        shown += len(answer)
+        in_word = text[shown - 1 : shown].isalnum() and text[shown : shown + 1].isalnum()
+        if not reader.in_thought and not reader.holds_back and not in_word:
+            kept, length = count, shown
+    return kept, length
+
+
+def _texts(reader: ReplyReader, ids: Sequence[int]) -> tuple[str, str]:
+    for token_id in ids:
+        reader.push(token_id)
+    reader.close()
+    return reader.answer, reader.reasoning

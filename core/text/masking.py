@@ -22,7 +22,7 @@ from core.api.chat import (
     ToolMessage,
 )
 from core.api.errors import TemplateError
-from core.api.tools import MARKS
+from core.api.reply_format import MARKS
 from core.text.reply_parts import SampledReply
 
 # What Gemma 4's template writes around a sampled reply in place of a call.

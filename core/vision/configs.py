@@ -200,7 +200,7 @@ Source = Path | PublishedSettings
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
     """`model`, its config.json, must agree on the patches.
 
-    This and the next three raise MissingFileError and BrokenConfigError.
+    This and the next four raise MissingFileError and BrokenConfigError.
     """
     with published(source) as settings:
         size = settings.get("size", {})
@@ -229,6 +229,36 @@ def read_processor_config(source: Source, model: Mapping[str, Any]) -> Processor
     ):
         settings.agree(name, value, vision.get(name, value))
     return config
+
+
+def read_patch_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
+    """Nemotron Omni's, whose settings count patches."""
+    with published(source) as settings:
+        patch = int(settings.get("patch_size", 16))
+        vision = model.get("vision_config") or {}
+        settings.agree("patch_size", patch, vision.get("patch_size", patch))
+        settings.agree("downsample_ratio", settings.get("downsample_ratio", 0.5), 0.5)
+        low, high = (
+            int(settings.get(f"{name}_num_patches", usual))
+            for name, usual in (("min", 1024), ("max", 13_312))
+        )
+        # The context that the reference assumes, without the tokens around a picture.
+        most = max(4 * (int(settings.get("max_model_len", 16_384)) - 4), low)
+        most = max(min(most, high or most), low)
+        if min(patch, low, high + 1) < 1 or most > 4 * MAX_TOKENS:
+            raise ValueError("sizes are above zero and not too large")
+        means = (
+            tuple(settings.get("norm_mean", _CLIP_MEAN)),
+            tuple(settings.get("norm_std", _CLIP_STD)),
+        )
+        return ProcessorConfig(
+            min_pixels=low * patch**2,
+            max_pixels=most * patch**2,
+            patch_size=patch,
+            temporal_patch_size=1,
+            merge_size=2,
+            **settings.pixels(*means, Pillow.Resampling.BICUBIC),
+        )
 
 
 def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig:

@@ -23,6 +23,7 @@ from core.vision.configs import (
     SquareConfig,
     TileConfig,
     TokenId,
+    read_patch_config,
     read_pooled_config,
     read_processor_config,
     read_square_config,
@@ -55,9 +56,11 @@ def open_processor(
     if config.get("model_type") == "lfm2_vl":
         tiles = read_tile_config(source, config, token_id)
         return TileImageProcessor(tiles.with_max_tokens(max_tokens))
-    if config.get("model_type") == "minicpmv4_6":
-        slices = read_slice_config(source, config, token_id)
-        return SliceImageProcessor(slices.with_max_tokens(max_tokens))
+    if config.get("model_type") in {"minicpmv4_6", "minicpmv4_7"}:
+        slices = read_slice_config(source, config, token_id).with_max_tokens(max_tokens)
+        return SliceImageProcessor(slices, on_canvas=config["model_type"] == "minicpmv4_7")
+    if config.get("model_type") == "nemotron_h_omni":
+        return PatchImageProcessor(read_patch_config(source, config).with_max_tokens(max_tokens))
     settings = read_processor_config(source, config).with_max_tokens(max_tokens)
     in_line = config.get("model_type") == "lfm3_vl"
     return ImageProcessor(settings, in_line=in_line)
@@ -80,8 +83,7 @@ class ImageProcessor(PictureProcessor):
     def measure(self, width: int, height: int) -> ResizePlan:
         check_size(width, height)
         config, unit = self.config, self.config.token_size
-        limits = config.min_pixels, config.max_pixels
-        new_height, new_width = smart_size(height, width, unit, limits)
+        new_height, new_width = self._size(height, width)
         rows, columns = new_height // unit, new_width // unit
         return ResizePlan(
             new_width,
@@ -94,6 +96,10 @@ class ImageProcessor(PictureProcessor):
             _size_bytes(new_width, new_height),
             self._in_line,
         )
+
+    def _size(self, height: int, width: int) -> tuple[int, int]:
+        limits = self.config.min_pixels, self.config.max_pixels
+        return smart_size(height, width, self.config.token_size, limits)
 
     def _settings_of_key(self) -> str:
         """Pixel limits only affect the size."""
@@ -119,6 +125,35 @@ class ImageProcessor(PictureProcessor):
         ordered = pixels.permute(1, 4, 2, 5, 0, 3, 6).unsqueeze(5)
         repeated = ordered.expand(-1, -1, -1, -1, -1, time, -1, -1)
         return repeated.reshape(-1, 3 * time * patch * patch)
+
+
+class PatchImageProcessor(ImageProcessor):
+    """Nemotron Omni: a picture of about its own number of patches, at positions in a line.
+
+    The reference resizes floats and keeps what bicubic weights put beyond black and white, which
+    bytes don't have.
+    """
+
+    def __init__(self, config: ProcessorConfig) -> None:
+        super().__init__(config, in_line=True)
+
+    def _size(self, height: int, width: int) -> tuple[int, int]:
+        patch, merge = self.config.patch_size, self.config.merge_size
+        low, high = (each // patch**2 for each in (self.config.min_pixels, self.config.max_pixels))
+        sides = [round(each / patch + 0.5) for each in (height, width)]
+        factor = min(math.sqrt(high / math.prod(sides)), 1.0)
+        sides = [max(1, math.floor(factor * side)) for side in sides]
+        if high > low > math.prod(sides):
+            factor = math.sqrt(low / math.prod(sides))
+            sides = [math.ceil(factor * side) for side in sides]
+        for place in (0, 1):
+            side, other = sides[place], sides[1 - place]
+            up = -(-side // merge) * merge
+            sides[place] = up if up * other <= high else max(merge, side // merge * merge)
+        # The reference exceeds the limit for narrow pictures.
+        longer = max(merge, high // min(sides) // merge * merge)
+        new_height, new_width = (min(side, longer) * patch for side in sides)
+        return new_height, new_width
 
 
 class SquareImageProcessor(PictureProcessor):

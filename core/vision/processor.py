@@ -39,7 +39,8 @@ class ResizePlan:
     """`width` x `height` pixels become `rows` x `columns` tokens.
 
     `sizes` are those of the pictures to resize to, one after the other, `key` is all that the
-    patches depend on besides the resulting bytes and the settings.
+    patches depend on besides the resulting bytes and the settings. `canvas` and `kept_ids` are
+    those of Image.
     """
 
     width: int
@@ -51,10 +52,18 @@ class ResizePlan:
     sizes: tuple[tuple[int, int], ...]
     key: bytes
     in_line: bool = True
+    canvas: tuple[tuple[int, int], ...] = ()
+    kept_ids: frozenset[int] = frozenset()
 
     @property
     def tokens(self) -> int:
         return self.rows * self.columns
+
+    @property
+    def num_positions(self) -> int:
+        if self.canvas:
+            return 1 + max(map(max, self.canvas))
+        return self.tokens if self.in_line else max(self.rows, self.columns)
 
 
 @dataclass(frozen=True)
@@ -103,8 +112,10 @@ class PictureProcessor(ABC):
             key=self._key(plan.key, data),
             rows=plan.rows,
             columns=plan.columns,
-            num_positions=plan.tokens if plan.in_line else max(plan.rows, plan.columns),
+            num_positions=plan.num_positions,
             in_line=plan.in_line,
+            canvas=plan.canvas,
+            kept_ids=plan.kept_ids,
         )
         return ProcessedImage(data, plan.grids, image, plan.to_patches)
 

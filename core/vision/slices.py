@@ -6,9 +6,10 @@ Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ from core.vision.processor import (
 
 PATCHES_OF_TOKEN = 4  # along an edge
 MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
+# Their ids in config.json of MiniCPM-V 4.7.
+MARK_KEYS = ("image_start_id", "image_end_id", "slice_start_id", "slice_end_id", "newline_id")
 AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
@@ -81,7 +84,14 @@ class Layout:
 
 
 class SliceImageProcessor(PictureProcessor):
+    """`on_canvas`: at positions on one canvas that the slices tile and the whole spans, as
+    MiniCPM-V 4.7 has them; else in a line."""
+
     config: SliceConfig
+
+    def __init__(self, config: SliceConfig, *, on_canvas: bool = False) -> None:
+        super().__init__(config)
+        self._on_canvas = on_canvas
 
     @property
     def max_tokens(self) -> int:
@@ -93,8 +103,13 @@ class SliceImageProcessor(PictureProcessor):
         if layout.rows:
             sizes.append((layout.slices_width, layout.slices_height))
         grids, to_patches = tuple(self._grids(layout)), partial(self._patches, layout)
-        key = repr(layout).encode()
-        return ResizePlan(*whole, 1, self._tokens(layout), grids, to_patches, tuple(sizes), key)
+        plan = ResizePlan(
+            *whole, 1, self._tokens(layout), grids, to_patches, tuple(sizes), repr(layout).encode()
+        )
+        if not self._on_canvas:
+            return plan
+        kept = frozenset(self.config.marks)
+        return replace(plan, in_line=False, canvas=_canvas(layout, grids), kept_ids=kept)
 
     def _settings_of_key(self) -> str:
         """The number of slices and the limit only affect the layout."""
@@ -165,6 +180,31 @@ class SliceImageProcessor(PictureProcessor):
         return torch.cat(found)
 
 
+def _canvas(layout: Layout, grids: Sequence[Grid]) -> tuple[tuple[int, int], ...]:
+    """Row and column of each token, marks included; the whole's tokens are spread over the slices.
+
+    Rounds as the reference, whose steps between tokens are float32.
+    """
+    whole, *slices = [
+        (grid.rows // PATCHES_OF_TOKEN, grid.columns // PATCHES_OF_TOKEN) for grid in grids
+    ]
+    down, across = slices[0] if slices else whole
+    height, width = max(1, layout.rows) * down, max(1, layout.columns) * across
+    spread = [
+        torch.linspace(0, most - 1, count).round().int().tolist()
+        for most, count in zip((height, width), whole, strict=True)
+    ]
+    places = [(-1, -1), *product(*spread), (height, width)]
+    for row, column in product(range(layout.rows), range(layout.columns)):
+        top, left = row * down, column * across
+        if row and not column:
+            places.append((top - 1, width))
+        places.append((top, left))
+        places += product(range(top, top + down), range(left, left + across))
+        places.append((top + down - 1, left + across - 1))
+    return tuple(places)
+
+
 def _fitted(height: int, width: int, size: int, unit: int) -> tuple[int, int]:
     """Height and width of about `size` x `size` pixels, in whole units."""
     ratio = width / height
@@ -210,12 +250,15 @@ def read_slice_config(source: Source, model: Mapping[str, Any], token_id: TokenI
             raise BrokenConfigError(
                 f"{settings.folder}: {most:,} slices of a picture are too many."
             )
+        marks = tuple(mark_of(each, token_id) for each in MARKS)
+        for name, mark in zip(MARK_KEYS, marks, strict=True):
+            settings.agree(name, mark, model.get(name, mark))
         config = SliceConfig(
             patch_size=patch,
             size=size,
             most_slices=most,
             limit=0,
-            marks=tuple(mark_of(each, token_id) for each in MARKS),
+            marks=marks,
             **settings.pixels(HALF, HALF, Pillow.Resampling.BICUBIC),
         )
         if config.most_tokens > MAX_TOKENS:

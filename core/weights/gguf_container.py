@@ -65,7 +65,7 @@ class GGUFContainer(Container):
         if names is None:
             return sum(part.num_bytes for part in self.model.files)
         recipes = (self.model.recipes[name] for name in names)
-        return sum(part.num_bytes for recipe in recipes for part in recipe.parts)
+        return sum(part.num_bytes for part in {part for each in recipes for part in each.parts})
 
     def stored_name(self, name: str) -> str:
         recipe = self.model.recipes.get(name)

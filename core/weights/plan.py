@@ -43,6 +43,9 @@ Slices = list[QuantisedTensors]
 """The slices of a matrix, first row first, in a format of the model."""
 
 
+Orders = Sequence[Callable[[], Tensor] | None]
+
+
 class Source(Protocol):
     def tensor(self, name: str, spec: TensorSpec) -> Tensor: ...
 
@@ -135,20 +138,21 @@ class Weights:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        orders: Sequence[Callable[[], Tensor]] = (),
+        orders: Orders = (),
     ) -> Matrix:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
         `input_norm` is the norm whose result the inputs are, if nothing else reads that. `orders`,
-        one for each part, are called once there is data: output i of a part is its row order()[i],
-        without bias.
+        one for each part or None, are called once there is data: output i of a part is its row
+        order()[i], without bias.
         """
         groups: list[_Group] = []
         self.joined.append([f"{self._prefix}{name}.weight" for name, _ in parts])
         for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
             found = scope._matrix_slices((num_outputs, num_inputs), input_norm)
-            order = orders[index]() if orders and self._formats is not None else None
+            make = orders[index] if orders else None
+            order = make() if make is not None and self._formats is not None else None
             weight_format = found.format if isinstance(found, StoredBlocks) else self._format
             if not groups or groups[-1].format != weight_format:
                 groups.append(_Group(weight_format))
@@ -187,11 +191,20 @@ class Weights:
         order: Tensor | None = None,
     ) -> list[Matrix]:
         """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
-        tensor `stack` [count, outputs, inputs] if the folder has it; `transposed` swaps its last
-        two axes. Of a stack, biases are the tensor `stack`_bias [count, outputs], and output i of
-        a matrix is row `order`[i]."""
-        stored = self.stored(self._prefix + stack)
-        if stored is None:
+        tensor `stack` [count, outputs, inputs] if the folder has it, or of a stack for each part;
+        `transposed` swaps the last two axes. Of a stack, biases are the tensor `stack`_bias [count,
+        outputs], and output i of a matrix is row `order`[i]."""
+        if not self.has(stack) and all(self.has(name) for name, _ in parts):
+            stacks = [
+                self.matrices(
+                    count, [part], num_inputs, part[0], input_norm=input_norm, bias=bias,
+                    transposed=transposed,
+                )
+                for part in parts
+            ]  # fmt: skip
+            widths = [outputs for _, outputs in parts]
+            return [StackedMatrix([*each], widths) for each in zip(*stacks, strict=True)]
+        if not self.has(stack):
             scopes = (self.scope(f"{index}") for index in range(count))
             return [
                 each.matrix(parts, num_inputs, bias=bias, input_norm=input_norm) for each in scopes

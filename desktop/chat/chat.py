@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QGuiApplication
 
-from core.api.chat import (
-    AssistantMessage,
-    ContentPart,
-    Conversation,
-    ImagePart,
-    ReplyIds,
-    SystemMessage,
-    TextPart,
-    UserMessage,
-)
-from core.api.chat import Message as ApiMessage
+from core.api.chat import AssistantMessage, Conversation, ReplyIds
 from core.api.commands import EditReply
 from core.api.errors import NoVisionError, WaymarkError
 from core.api.model_info import ModelInfo
+from desktop.chat.conversation import api_message, before_reply, conversation_of
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.conversion import html_parser, plain_text
 from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
-from desktop.documents.parts import not_sendable, prompt_text
+from desktop.documents.parts import not_sendable
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
@@ -45,7 +35,6 @@ from desktop.store.tables.records import (
     Picture,
     Reply,
     ReplyState,
-    alternating,
 )
 
 
@@ -102,7 +91,9 @@ class ChatController(ShownChat):
             return
         parent = row.message.parent if row.message.is_reply else row.id
         if parent is not None:
-            self._tasks.spawn(self._regenerate(row.message.chat, parent), tr("Regenerating"))
+            self._tasks.spawn(
+                self._regenerate(row.message.chat, parent), tr("Writing another reply")
+            )
 
     def go_on(self, reply: int) -> None:
         """Continue the last reply, which was stopped or cut off."""
@@ -210,7 +201,8 @@ class ChatController(ShownChat):
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
-            self.refused.emit(text.format(title=error.title, message=error.message))
+            title, message = in_language(error.info().title), in_language(error.message)
+            self.refused.emit(text.format(title=title, message=message))
             return False
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
@@ -241,7 +233,8 @@ class ChatController(ShownChat):
             if draft.pictures
             else tr("{title}: {model}. Start a new chat, or load a model that can.")
         )
-        self.refused.emit(text.format(title=NoVisionError.title, model=model.name))
+        title = in_language(NoVisionError.title)
+        self.refused.emit(text.format(title=title, model=model.name))
         return False
 
     async def _regenerate(self, chat: int, parent: int) -> None:
@@ -280,7 +273,7 @@ class ChatController(ShownChat):
     async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
         """The ids of a reply with another text, so that what is before the edit is not read again;
         None without the model that wrote it: then the text is tokenized later."""
-        reply, model = _message(message, self._blobs.path), self._engine.model
+        reply, model = api_message(message, self._blobs.path), self._engine.model
         ids = message.reply.ids if message.reply else None
         if model is None or ids is None or ids.tokenizer != model.tokenizer:
             return None
@@ -307,7 +300,7 @@ class ChatController(ShownChat):
     async def _take_over(self, message: Message) -> None:
         found = await self._database.run(message_tree.followers, message)
         if found is None:
-            self.said.emit(tr("No other version has messages after it."))
+            self.said.emit(tr("No messages follow another version."))
             return
         await self._move(found)
         self.moved.emit(found)
@@ -345,63 +338,3 @@ class ChatController(ShownChat):
     def _generate(self, live: LiveReply, chat_path: ChatPath, conversation: Conversation) -> None:
         self._replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)
-
-
-PathOf = Callable[[str], Path]
-
-
-def conversation_of(
-    chat_path: ChatPath, picture_path: PathOf, asked: UserMessage | None = None
-) -> Conversation:
-    """The engine's view of a chat: its instructions, the messages in the prompt, and `asked`."""
-    told = alternating(chat_path.in_prompt)
-    messages = [
-        EMPTY[place % 2] if message is None else _message(message, picture_path)
-        for place, message in enumerate(told)
-    ]
-    if asked is not None:
-        messages += [*EMPTY[1:], asked] if len(told) % 2 else [asked]
-    if chat_path.system:
-        messages.insert(0, SystemMessage(text=chat_path.system))
-    return Conversation(messages=tuple(messages), created=chat_path.created)
-
-
-def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The conversation that a new reply answers. In place of a deleted question it ends with an
-    empty one, which the engine refuses; it would continue a reply."""
-    told = chat_path.in_prompt
-    answered = not told or told[-1].is_reply
-    return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
-
-
-# In place of deleted messages, where two of one role would follow each other. The engine leaves out
-# an empty reply if the template allows that.
-EMPTY: tuple[UserMessage, AssistantMessage] = (
-    UserMessage(content=(TextPart(text=""),)),
-    AssistantMessage(text=""),
-)
-
-
-def _message(message: Message, picture_path: PathOf) -> ApiMessage:
-    if message.reply is not None:
-        return AssistantMessage(
-            text=message.text, reasoning=message.reply.reasoning, ids=message.reply.ids
-        )
-    return draft_message(message.text, message.attachments, picture_path)
-
-
-def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
-    """Documents come first, then pictures: another question leaves what is long as it was."""
-    content: list[ContentPart] = [
-        ImagePart(digest=each.digest, path=str(picture_path(each.digest)), name=each.name)
-        for each in shown
-        if isinstance(each, Picture)
-    ]
-    read = "\n\n".join(prompt_text(each) for each in shown if isinstance(each, Document))
-    if read and content:
-        content.insert(0, TextPart(text=f"{read}\n\n"))
-    elif read:
-        text = f"{read}\n\n{text}"
-    if text or not content:
-        content.append(TextPart(text=text))
-    return UserMessage(content=tuple(content))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -23,7 +23,6 @@ from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
-MOST_LINES_OF_REPLY = 20
 # A shorter pause is for thinking.
 PAUSE_MS = 1_000
 
@@ -126,62 +125,6 @@ def has_files(data: QMimeData) -> bool:
     # Pictures copied by this process have an encoded form only.
     pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())
-
-
-class ReplyText(ComposerText):
-    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            LongText.keyPressEvent(self, event)
-        else:
-            super().keyPressEvent(event)
-
-
-class ReplyEditor(QFrame):
-    """Edits the text of a reply, kept in `draft`."""
-
-    save_asked = Signal(str)
-    left = Signal()
-    # The user paused typing: the text so far.
-    typed = Signal(str)
-
-    def __init__(self, draft: Draft) -> None:
-        super().__init__()
-        self._draft = draft
-        self.text = ReplyText()
-        self.text.can_be_left = True
-        self.text.most_lines = MOST_LINES_OF_REPLY
-        self.text.setObjectName("editReplyText")
-        self.text.setPlaceholderText("")
-        self.text.setAccessibleName(tr("Edit the reply"))
-        self.text.setProperty("class", "field")
-        cancel, save = tr("Cancel"), tr("Save as a new version")
-        self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)
-        self._save = Button(
-            save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
-        )
-        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
-        self.text.setPlainText(draft.text)
-        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
-        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
-        self.text.textChanged.connect(self._on_typed)
-        self.text.send_asked.connect(self._on_save)
-        self._save.clicked.connect(self._on_save)
-        self._cancel.clicked.connect(self.left)
-        self.text.left.connect(self.left)
-
-    def _on_typed(self) -> None:
-        # A long text arrives in steps; reading all of it at each would take long.
-        if self.text.is_complete():
-            self._draft.text = self.text.toPlainText()
-            self._pause.start()
-        self._save.setEnabled(not self.text.document().isEmpty())
-
-    def _on_save(self) -> None:
-        if self.text.is_complete() and self.text.toPlainText().strip():
-            self.save_asked.emit(self.text.toPlainText())
 
 
 class DraftEditor(QFrame):

@@ -1,24 +1,28 @@
-"""A reply in the transcript: folded reasoning, text or data, status, ending and numbers."""
+"""A reply in the transcript: reasoning, text or data, status, ending and numbers; its editor."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from desktop import theme
 from desktop.chat.data.json_body import SOURCE, JsonBody
 from desktop.chat.data.reading import Formats, Reading
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.message_editor import ReplyEditor
-from desktop.chat.message_row import MessageRow, RowActions
-from desktop.chat.numbers_line import NumbersLine
+from desktop.chat.message_editor import PAUSE_MS, ComposerText
+from desktop.chat.message_row import MessageRow
+from desktop.chat.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
-from desktop.widgets.layouts import column
-from desktop.widgets.plain import Button, Label, named, set_tip
+from desktop.pictures.draft import Draft
+from desktop.widgets.layouts import column, row
+from desktop.widgets.long_text import LongText
+from desktop.widgets.plain import Button, Label
 
+MOST_LINES_SEEN = 20
 # The parts that the user opened: reasoning, numbers, and how many pages of the text.
 Unfolded = tuple[bool, bool, int]
 
@@ -180,73 +184,57 @@ class ReplyRow(MessageRow):
         label.setVisible(bool(words))
 
 
-class ReasoningFold(QWidget):
-    """Drawn only while shown."""
+class ReplyText(ComposerText):
+    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
 
-    def __init__(self) -> None:
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            LongText.keyPressEvent(self, event)
+        else:
+            super().keyPressEvent(event)
+
+
+class ReplyEditor(QFrame):
+    """Edits the text of a reply, kept in `draft`."""
+
+    save_asked = Signal(str)
+    left = Signal()
+    # The user paused typing: the text so far.
+    typed = Signal(str)
+
+    def __init__(self, draft: Draft) -> None:
         super().__init__()
-        self._pieces: list[str] = []
-        self._running = False
-        self._body: MarkdownBody | None = None
-        self._button = Button(parent=self, name="reasoningToggle", style="flat")
-        self._button.setCheckable(True)
-        self._button.toggled.connect(self._on_toggled)
-        self._frame = named(QFrame(self), "reasoningBody")
-        self._frame.hide()
-        self._lay_out()
-        self._label()
-        theme.signals().changed.connect(self._label)
+        self._draft = draft
+        self.text = ReplyText()
+        self.text.can_be_left = True
+        self.text.most_lines = MOST_LINES_SEEN
+        self.text.setObjectName("editReplyText")
+        self.text.setPlaceholderText("")
+        self.text.setAccessibleName(tr("Edit the reply"))
+        self.text.setProperty("class", "field")
+        cancel, save = tr("Cancel"), tr("Save as a new version")
+        self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)
+        self._save = Button(
+            save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
+        )
+        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
+        self.text.setPlainText(draft.text)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
+        self.text.textChanged.connect(self._on_typed)
+        self.text.send_asked.connect(self._on_save)
+        self._save.clicked.connect(self._on_save)
+        self._cancel.clicked.connect(self.left)
+        self.text.left.connect(self.left)
 
-    def append(self, text: str) -> None:
-        self._pieces.append(text)
-        if self._body is not None:
-            self._body.append(text)
+    def _on_typed(self) -> None:
+        # A long text arrives in steps; reading all of it at each would take long.
+        if self.text.is_complete():
+            self._draft.text = self.text.toPlainText()
+            self._pause.start()
+        self._save.setEnabled(not self.text.document().isEmpty())
 
-    def set_text(self, text: str) -> None:
-        self._pieces = [text]
-        if self._body is not None:
-            self._body.set_text(text)
-
-    def set_running(self, running: bool) -> None:
-        if self._running and not running and self._body is not None:
-            self._body.finish()
-        self._running = running
-        self._label()
-
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    def is_open(self) -> bool:
-        return self._button.isChecked()
-
-    def set_open(self, is_open: bool) -> None:
-        self._button.setChecked(is_open)
-
-    def _on_toggled(self, is_open: bool) -> None:
-        if is_open and self._body is None:
-            self._body = self._make_body()
-        self._frame.setVisible(is_open)
-        self._label()
-
-    def _make_body(self) -> MarkdownBody:
-        body = MarkdownBody(self._frame)
-        self._inner.addWidget(body)
-        body.append(self.text())
-        if not self._running:
-            body.finish()
-        return body
-
-    def _label(self) -> None:
-        thinking = tr("Thinking…")
-        self._button.set_words(thinking if self._running else tr("Thought"))
-        arrow = "chevron_down" if self.is_open() else "chevron_right"
-        self._button.setIcon(theme.icon(arrow, "muted"))
-        self._button.setIconSize(theme.icon_size(14))
-        tip = tr("Hide the reasoning") if self.is_open() else tr("Show the reasoning")
-        set_tip(self._button, tip)
-        self._button.setAccessibleDescription(tip)
-
-    def _lay_out(self) -> None:
-        self._inner = column(of=self._frame, margins=(14, 2, 0, 2))
-        layout = column(self._button, self._frame, of=self, spacing=4)
-        layout.setAlignment(self._button, Qt.AlignmentFlag.AlignLeft)
+    def _on_save(self) -> None:
+        if self.text.is_complete() and self.text.toPlainText().strip():
+            self.save_asked.emit(self.text.toPlainText())

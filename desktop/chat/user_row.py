@@ -13,7 +13,8 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
 from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import Deed, MessageRow, RowActions
+from desktop.chat.message_row import MessageRow
+from desktop.chat.row_actions import Deed, RowActions
 from desktop.chat.transcript import Row
 from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr

@@ -1,42 +1,21 @@
-"""The lists of chats and of deleted chats: their models, and how their rows are drawn."""
+"""The models of the lists of chats and of deleted chats."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractItemModel,
-    QAbstractListModel,
-    QMimeData,
-    QModelIndex,
-    QPoint,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QFont, QPainter
-from PySide6.QtWidgets import QListView, QStyleOptionViewItem
+from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, Qt, Signal
 
-from desktop import theme
 from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, DeletedMessages, Folder, Trashed
-from desktop.widgets.plain import named
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import (
-    ENDS_PX,
-    LONGEST_TITLE,
-    NOTE_ROLE,
-    SIDE_PX,
-    AnyIndex,
-    TwoLineDelegate,
-    small,
-    write,
-)
+from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
 
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
@@ -47,8 +26,6 @@ INSIDE_ROLE = Qt.ItemDataRole.UserRole + 4
 CHAT_MIME = "application/x-waymark-chat"
 DAYS_OF_WEEK = 7
 _NOWHERE = QModelIndex()
-ICON_PX = 14
-INSIDE_PX = 14
 
 
 class ChatList(QAbstractListModel):
@@ -300,48 +277,3 @@ class TrashList(QAbstractListModel):
             case _:
                 chat = item.id if isinstance(item, Chat) else item.chat
                 return {CHAT_ROLE: chat, NOTE_ROLE: words}.get(role)
-
-
-def set_up(
-    view: QListView,
-    name: str,
-    spoken: str,
-    model: QAbstractItemModel,
-    show_menu: Callable[[QPoint], None],
-) -> None:
-    named(view, name, spoken)
-    view.setModel(model)
-    view.setItemDelegate(ChatDelegate(view))
-    view.setTextElideMode(Qt.TextElideMode.ElideRight)
-    view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    # With rows of one height, Qt asks only for the visible ones.
-    view.setUniformItemSizes(True)
-    view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-    view.customContextMenuRequested.connect(show_menu)
-
-
-class ChatDelegate(TwoLineDelegate):
-    def initStyleOption(self, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        super().initStyleOption(option, index)
-        icon = "fork" if index.data(FORKED_ROLE) else ""
-        if (is_open := index.data(OPEN_ROLE)) is not None:
-            icon = "chevron_down" if is_open else "chevron_right"
-            option.font.setWeight(QFont.Weight.DemiBold)
-        if icon:
-            option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
-            option.icon = theme.icon(icon, "muted")
-            option.decorationSize = theme.icon_size(ICON_PX)
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        if index.data(CHAT_ROLE) is None and index.data(OPEN_ROLE) is None:
-            self._paint_head(painter, option, str(index.data()))
-            return
-        if index.data(INSIDE_ROLE):
-            option.rect = option.rect.adjusted(theme.px(INSIDE_PX), 0, 0, 0)
-        super().paint(painter, option, index)
-
-    def _paint_head(self, painter: QPainter, option: QStyleOptionViewItem, words: str) -> None:
-        font = small(option.font)
-        font.setWeight(QFont.Weight.DemiBold)
-        place = option.rect.adjusted(SIDE_PX, 0, -SIDE_PX, -ENDS_PX // 2)
-        write(painter, place, font, theme.colours().muted, words, Qt.AlignmentFlag.AlignBottom)

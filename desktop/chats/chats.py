@@ -13,7 +13,7 @@ from core.api.chat import TextPart, UserMessage
 from core.api.commands import Generate
 from core.api.errors import WaymarkError
 from core.api.params import SamplingParams
-from desktop.chat.chat import conversation_of
+from desktop.chat.conversation import conversation_of
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList, TrashList

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
-from desktop.presets.chat_settings import ChatSettings
+from desktop.presets import ChatSettings
 from desktop.services import Services
 from desktop.store.tables import folders
 from desktop.store.tables.folders import DeletedFolder

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import (
-    QAction,
-    QDragEnterEvent,
-    QDragMoveEvent,
-    QDropEvent,
-    QGuiApplication,
-    QKeyEvent,
-    QKeySequence,
-    QMouseEvent,
-)
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QFrame,
-    QListView,
-    QMenu,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QMenu, QStackedWidget, QWidget
 
 from desktop import theme
-from desktop.chats.chat_list import CHAT_MIME, CHAT_ROLE, ChatList, set_up
+from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
+from desktop.chats.list_views import ChatsView, set_up
 from desktop.chats.trash_page import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -34,60 +19,6 @@ from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
-
-
-class ChatsView(QListView):
-    """A list whose section heads no key selects, and between whose folders chats are dragged."""
-
-    def __init__(self, chats: ChatList) -> None:
-        super().__init__()
-        self._chats = chats
-        self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
-        # A row is a place to drop on, not a gap between rows.
-        self.setDragDropOverwriteMode(True)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        super().dragEnterEvent(event)
-        event.setAccepted(event.mimeData().hasFormat(CHAT_MIME))
-
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        super().dragMoveEvent(event)
-        event.setAccepted(event.mimeData().hasFormat(CHAT_MIME))
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        self._chats.drop(event.mimeData(), self.indexAt(event.position().toPoint()))
-        # Qt would blank the row after a move.
-        event.setDropAction(Qt.DropAction.IgnoreAction)
-        event.accept()
-        self.setState(QAbstractItemView.State.NoState)
-        self.viewport().update()
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        # A folder is not renamed by two quick clicks.
-        if self._chats.folder_at(self.indexAt(event.position().toPoint())) is None:
-            super().mouseDoubleClickEvent(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        folder = self._chats.folder_at(self.currentIndex())
-        if folder is not None and event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            leads_in = (event.key() == Qt.Key.Key_Right) is self.isLeftToRight()
-            self._chats.turn(folder, is_open=leads_in)
-        else:
-            super().keyPressEvent(event)
-
-    def moveCursor(
-        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
-    ) -> QModelIndex:
-        to = super().moveCursor(action, modifiers)
-        kinds = QAbstractItemView.CursorAction
-        if action in (kinds.MoveHome, kinds.MovePageUp) and not _selectable(to):
-            # The first row is a head.
-            return self.model().index(1, 0)
-        return to
-
-
-def _selectable(index: QModelIndex) -> bool:
-    return bool(index.flags() & Qt.ItemFlag.ItemIsSelectable)
 
 
 class SideBar(QFrame):

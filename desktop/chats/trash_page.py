@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QListView, QMenu, QWidget
 
-from desktop.chats.chat_list import set_up
 from desktop.chats.chats import ChatsController
+from desktop.chats.list_views import set_up
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.chats import TRASH_DAYS

@@ -141,7 +141,11 @@ def _speed_rows() -> tuple[Row, ...]:
     return (
         Row("contextFirstToken", tr("First token"), tr("Time from Send to the first token.")),
         Row("contextSpeed", tr("Speed"), tr("Tokens of the reply written per second.")),
-        Row("contextDrafts", tr("Drafts"), tr("What guessing several tokens per step has saved.")),
+        Row(
+            "contextDrafts",
+            tr("Drafts"),
+            tr("Tokens written in a step on average: more than one if guesses were right."),
+        ),
     )
 
 
@@ -184,8 +188,8 @@ _UNKNOWN_THERE = ("contextCheckpoints", "contextRestoredFrom", "contextDrafts")
 
 def _elsewhere_words(host: str) -> str:
     return tr(
-        "Checkpoints, budgets and drafts are those of {host}. They can't be seen or set from here, "
-        "and nothing promises the same bits for the same chat there."
+        "Checkpoints, budgets and drafts are those of {host}. They can't be seen or set "
+        "from here, and the same chat may get another reply there."
     ).format(host=host)
 
 
@@ -203,7 +207,7 @@ def _of_server(host: str, stats: RequestStats | None) -> tuple[str, str]:
         words = tr("{host} doesn't report how many of them were in its cache.")
     else:
         hero = tr("Runs on {host}").format(host=host)
-        words = tr("{host} has reported no numbers of the prompt.")
+        words = tr("{host} hasn't reported how many tokens the prompt has.")
     return hero, words.format(
         host=report.host,
         reused=format_count(stats.reused_tokens),

@@ -19,7 +19,8 @@ from core.api.commands import PrefillDraft, PrefillReply
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
-from desktop.chat.chat import ChatController, conversation_of, draft_message
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import conversation_of, draft_message
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController

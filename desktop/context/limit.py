@@ -22,7 +22,7 @@ from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop import theme
-from desktop.chat.chat import ChatController, conversation_of
+from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import (
     PREPARE,
     ContextFill,
@@ -32,7 +32,9 @@ from desktop.chat.context_fill import (
     longer_context,
     plan,
 )
+from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.services import Services
@@ -139,7 +141,7 @@ class LimitController(QObject):
     def tell_all(self) -> None:
         chat = self._chat.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._leave_out(chat, None), tr("Telling everything again"))
+            self._tasks.spawn(self._leave_out(chat, None), tr("Including all messages again"))
 
     def summarise(self) -> None:
         chat = self._chat.transcript.chat
@@ -184,7 +186,9 @@ class LimitController(QObject):
         try:
             new = await self._begin_from_summary(chat)
         except WaymarkError as error:
-            self.trouble = tr("No summary was written: {reason}").format(reason=error.message)
+            self.trouble = tr("No summary was written: {reason}").format(
+                reason=in_language(error.message)
+            )
             new = None
         finally:
             self._summary = self._summarised = None
@@ -268,7 +272,7 @@ class LimitBar(QFrame):
         column(self._words, self._buttons, of=self, margins=(14, 10, 10, 10), spacing=8)
         self._cancel = self._add("limitCancel", tr("Cancel"), limit.cancel_summary)
         self._edit = self._add("limitEdit", tr("Edit the message"), self.edit_asked.emit)
-        set_tip(self._edit, tr("Send it again in fewer words"))
+        set_tip(self._edit, tr("Shorten it and send it again"))
         self._drop = self._add("limitDrop", tr("Leave out oldest turns"), limit.drop)
         set_tip(self._drop, tr("The model no longer reads them; they stay in this chat"))
         self._longer = self._add("limitLonger", "", limit.load_longer)

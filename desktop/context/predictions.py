@@ -19,9 +19,10 @@ from core.api.commands import Predict
 from core.api.errors import WaymarkError
 from core.api.events import Predicted
 from core.client.requests import Request
-from desktop.chat.chat import ChatController, before_reply, conversation_of, draft_message
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import before_reply, conversation_of, draft_message
 from desktop.chat.drafts import Drafts
-from desktop.chat.message_row import Deed
+from desktop.chat.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Services
@@ -157,7 +158,7 @@ def words_for(deed: Deed, predicted: Predicted) -> str:
 def another_model_words(tokens: int, seconds: float) -> str:
     return tr(
         "Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}."
-    ).format(tokens=count_of(tokens, "token"), time=format_seconds(seconds))
+    ).format(tokens=count_of(tokens, "token"), time=format_seconds(max(seconds, 0.01)))
 
 
 def _say(button: Target, words: str) -> None:

@@ -26,6 +26,7 @@ from desktop.documents.reading import (
     source_of,
 )
 from desktop.engine.engine_status import model_name
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -202,7 +203,11 @@ class DocumentController(QObject):
                 read = await self._read(draft, each, data)
             except (WaymarkError, OSError) as error:
                 self.remove(draft, each.number)
-                reason = error.message if isinstance(error, WaymarkError) else in_words(error)
+                reason = (
+                    in_language(error.message)
+                    if isinstance(error, WaymarkError)
+                    else in_words(error)
+                )
                 self.refused.emit(draft, (Refusal(each.name, said=reason),))
                 return
             except Exception:

@@ -15,7 +15,7 @@ from core.api.errors import (
     DocumentUnreadableError,
     NotRegularFileError,
 )
-from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, PICTURE_FORMATS
+from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, picture_format
 from core.client.blobs import open_regular
 from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
@@ -48,9 +48,8 @@ def kind_of(path: Path) -> FileKind:
     except OSError:
         return "other"
     is_text = bool(beginning) and (b"\0" not in beginning or beginning.startswith(_WIDE_TEXT))
-    is_picture = beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings))
     # Two letters begin a picture's file, or a text.
-    if is_picture and not (is_text and beginning.startswith(b"BM")):
+    if picture_format(beginning) and not (is_text and beginning.startswith(b"BM")):
         return "picture"
     if b"%PDF-" in beginning[:1024] or beginning.startswith(_ARCHIVES) or is_text:
         return "document"

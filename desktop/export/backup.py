@@ -31,7 +31,8 @@ from desktop.services import Services
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, PresetSettings, read_settings
+from desktop.store.settings import AppSettings, PresetSettings
+from desktop.store.settings_file import read_settings
 from desktop.store.tables.fields import LAST_MOMENT
 
 ENTRY = "backup.json"
@@ -170,7 +171,7 @@ class BackupController(QObject):
         ).format(moment=f"{made:%Y-%m-%d %H:%M}", counts=self._info.counts())
         present = len(self._chats.chat_list.chats) + len(self._chats.trash.chats)
         if present:
-            kept = tr("Your present chats ({count}) and settings are kept beside, in {folder}.")
+            kept = tr("Your present chats ({count}) and settings are kept in {folder}.")
             count, folder = format_count(present), self._folders.data
             words = f"{words} {kept.format(count=count, folder=folder)}"
         self.checked.emit(words)
@@ -216,7 +217,7 @@ class BackupController(QObject):
         )
         # A picture that was missing then may be here.
         if (chats, messages) != (info.chats, info.messages) or len(digests) < info.pictures:
-            words = tr("It is not complete. It should hold {wanted}, and holds {read}.")
+            words = tr("It is not complete. It should hold {wanted}, but holds {read}.")
             raise BackupError(words.format(wanted=info.counts(), read=read.counts()))
 
     async def _finish(self) -> None:
@@ -239,10 +240,10 @@ def info_of(file: ChatsFile) -> BackupInfo:
     """Raises BackupError, NotAnExportError."""
     if ENTRY not in file.names:
         raise BackupError(
-            tr("It is no backup of Waymark. Exported chats are added by Import chats.")
+            tr("It is not a backup of Waymark. To add exported chats, use Import chats.")
         )
     try:
         return BackupInfo.model_validate_json(file.read(ENTRY, LARGEST_ENTRY))
     except ValidationError:
-        words = tr("{name} in it is damaged, or of a newer version of Waymark.")
+        words = tr("{name} in it is damaged, or from a newer version of Waymark.")
         raise BackupError(words.format(name=ENTRY)) from None

@@ -165,7 +165,7 @@ def _opened(archive: zipfile.ZipFile) -> zipfile.ZipFile:
     if len(archive.infolist()) > MOST_ENTRIES:
         raise NotAnExportError(tr("It has too many entries."))
     if any(_leads_outside(name) for name in archive.namelist()):
-        raise NotAnExportError(tr("It contains names that lead out of its folder."))
+        raise NotAnExportError(tr("It contains names that point outside its folder."))
     return archive
 
 

@@ -30,6 +30,7 @@ from core.downloads.messages import (
     Stopped,
 )
 from core.system.secrets import Secrets
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_seconds
@@ -88,7 +89,9 @@ class ShownDownload:
                 ).format(total=format_bytes(self.total))
             case Stage.STOPPED if self.error is not None:
                 return tr("Stopped at {amount}. {title}: {message}").format(
-                    amount=amount, title=self.error.title, message=self.error.message
+                    amount=amount,
+                    title=in_language(self.error.title),
+                    message=in_language(self.error.message),
                 )
             case Stage.STARTING:
                 return tr("{amount}, starting").format(amount=amount)

@@ -266,7 +266,7 @@ class Estimate:
 
     def words(self, found: Repository) -> str:
         size = tr("{count} parameters").format(count=short_count(found.parameters))
-        needed = tr("about {size} in {precision}").format(
+        needed = tr("about {size} of memory in {precision}").format(
             size=format_bytes(self.num_bytes), precision=self.precision
         )
         speed = tr("about {speed}").format(speed=format_speed(self.tokens_s))

@@ -13,6 +13,7 @@ from core.downloads.choices import choices, runs, suggested
 from core.downloads.messages import Plan, Repository
 from core.downloads.names import repository_name
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.models.connection_box import ConnectionBox
@@ -208,7 +209,7 @@ class GetModelDialog(QDialog):
         self._said.setVisible(bool(words))
 
     def _say_error(self, info: ErrorInfo) -> None:
-        self._say(f"{info.title}. {info.message}", wrong=True)
+        self._say(error_text(info), wrong=True)
 
     def _begin(self, plan: Plan) -> None:
         self._downloads.begin(plan)
@@ -252,8 +253,9 @@ class ModelDetails(QFrame):
 
     def hide_model(self) -> None:
         self._plans = ()
-        self._name.set_words(tr("Click a model to see its files"))
-        for each in (self._facts, self._choice, self._fit, self._files, self._download):
+        self._facts.setText(tr("Click a model to see its files"))
+        self._facts.show()
+        for each in (self._name, self._choice, self._fit, self._files, self._download):
             each.hide()
 
     def show_model(self, found: Repository, plans: Sequence[Plan]) -> None:
@@ -274,7 +276,7 @@ class ModelDetails(QFrame):
             self._choice.addItem(f"{plan.choice}, {format_bytes(plan.size)}")
         if plans:
             self._choice.setCurrentIndex(suggested(plans, found.parameters, room(memory())))
-        self._facts.show()
+        self._name.show()
         for each in (self._choice, self._fit, self._files, self._download):
             each.setVisible(bool(plans))
         self._download.setEnabled(runs(found.family))

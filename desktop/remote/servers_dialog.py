@@ -19,6 +19,7 @@ from core.api.errors import WaymarkError
 from core.remote.connection import host_of, is_readable, normalised
 from core.remote.messages import Place, RemoteModel, RemoteServer
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
@@ -77,9 +78,10 @@ class ServersDialog(QDialog):
         form.addRow(Label(tr("Key"), style="label"), self.key)
         about = Label(
             tr(
-                "A server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, Ollama, LM "
-                "Studio, another Waymark. Waymark connects to it when you press Connect and when a "
-                "chat that runs there is answered. No chat is sent anywhere before you say so."
+                "A server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, Ollama, "
+                "LM Studio, another Waymark. Waymark connects to it when you press Connect, "
+                "and for replies in chats that run there. No chat is sent anywhere before "
+                "you agree."
             ),
             style="muted small",
             wraps=True,
@@ -155,8 +157,7 @@ class ServersDialog(QDialog):
         try:
             server, kept = await self._remote.add(self.address.text(), self.key.text().strip())
         except WaymarkError as error:
-            info = error.info()
-            self._say(f"{info.title}. {info.message}", bad=True)
+            self._say(error_text(error), bad=True)
         else:
             self._say(added_words(server, kept))
             self.address.clear()
@@ -224,7 +225,7 @@ def model_words(model: RemoteModel) -> str:
 def added_words(server: RemoteServer, kept: bool) -> str:
     host = server_words(server)
     if not server.models:
-        words = tr("{host} answers, and lists no models.").format(host=host)
+        words = tr("{host} answers, but lists no models.").format(host=host)
     else:
         models = count_of(len(server.models), "model")
         words = tr("{host} answers with {models}.").format(host=host, models=models)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import secrets
 from collections import OrderedDict
@@ -11,17 +12,18 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.errors import ErrorInfo, WaymarkError
+from core.api.errors import ErrorInfo, InvalidRequestError, WaymarkError
 from core.api.model_info import ModelInfo, published_name
 from core.api.params import CacheSettings, DraftSettings
 from core.gguf.library import FoundModel
-from core.server.access import digest_of
+from core.server.access import digest_of, origin_of
 from core.server.kept_replies import delete
 from core.server.messages import Listening, ModelIs, NotListening, RequestSeen, Serve
 from core.server.relay import LocalServer, ServerNews
 from core.server.requests.pictures import Pictures
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
@@ -60,7 +62,7 @@ class ServerStatus:
                 return tr("On: programs with the key can connect.")
             case Stage.FAILED:
                 assert self.error is not None
-                return f"{self.error.title}. {self.error.message}"
+                return error_text(self.error)
 
 
 class ServerController(QObject):
@@ -118,26 +120,20 @@ class ServerController(QObject):
         if self.settings.on:
             self._apply()
 
-    def switch(self, on: bool) -> None:
-        changes: dict[str, object] = {"on": on}
-        if on and not self.settings.key:
+    def change(self, setting: str, value: object) -> None:
+        """Change one of the settings; switching on first makes a key."""
+        changes = {setting: value}
+        if changes.get("on") and not self.settings.key:
             changes["key"] = self._make_key()
         self._change(changes)
 
-    def set_port(self, port: int) -> None:
-        self._change({"port": port})
-
-    def allow_lan(self, lan: bool) -> None:
-        self._change({"lan": lan})
-
-    def keep_steady(self, steady: bool) -> None:
-        self._change({"steady": steady})
-
-    def allow_loads(self, loads: bool) -> None:
-        self._change({"loads": loads})
-
-    def sleep_after(self, minutes: int) -> None:
-        self._change({"sleep_min": minutes})
+    def allow_pages(self, addresses: str) -> None:
+        """What is no address is left out."""
+        origins = list[str]()
+        for address in addresses.replace(",", " ").split():
+            with contextlib.suppress(InvalidRequestError):
+                origins.append(origin_of(address))
+        self._change({"origins": tuple(dict.fromkeys(origins))})
 
     def renew_key(self) -> None:
         """The old one ends at once, and so do its requests."""
@@ -201,6 +197,7 @@ class ServerController(QObject):
                 port=settings.port,
                 lan=settings.lan,
                 key=settings.key,
+                origins=settings.origins,
                 pictures=str(self._pictures),
                 replies=str(self._replies) if self._keeps else "",
                 steady=settings.steady,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
     QHeaderView,
-    QPlainTextEdit,
+    QLineEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -26,15 +25,15 @@ from desktop import theme
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
+from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
-from desktop.server.snippets import Connection, Snippet, snippets
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.plain_text import shortened
 
-WIDTH, HEIGHT, SNIPPET_HEIGHT = 860, 760, 110
+WIDTH, HEIGHT = 860, 760
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
 LONGEST_SLEEP_MIN = 1_440
 LEAST_HEIGHT = 150
@@ -95,33 +94,33 @@ class AccessBox(QFrame):
         self.setObjectName("serverAccess")
         self.setProperty("class", "card")
         self._server = server
-        self._on, on = _switch(
-            "serverOn", tr("Let programs on this computer use the model"), server.switch
+        # By the names of their settings.
+        self._controls: dict[str, Switch | QSpinBox] = {}
+        on = self._switch("on", "serverOn", tr("Let programs on this computer use the model"))
+        lan = self._switch(
+            "lan", "serverLan", tr("Also let other computers in this network use it")
         )
-        self._lan, lan = _switch(
-            "serverLan", tr("Also let other computers in this network"), server.allow_lan
-        )
-        self._steady, steady = _switch(
+        steady = self._switch(
+            "steady",
             "serverSteady",
-            tr("Hold lines steady that programs change with each request, such as dates"),
-            server.keep_steady,
+            tr("Ignore changes in lines that differ with each request, such as dates"),
         )
-        self._loads, loads = _switch(
+        loads = self._switch(
+            "loads",
             "serverLoads",
             tr("Load another model of this computer when a program asks for it by name"),
-            server.allow_loads,
         )
         self._state = Label(name="serverState", style="muted small", wraps=True)
         self._warning = _warning(
             "serverLanWarning",
             tr(
-                "Other computers reach this one at its own address in the network. Whoever has the "
-                "key can ask the model, and what is asked and answered is not encrypted: anyone on "
-                "the network's way can read it."
+                "Other computers reach this one at its address in the network. Anyone who "
+                "has the key can use the model. Nothing is encrypted: others in the network "
+                "can read requests and replies."
             ),
         )
         self._loads_warning = _warning(
-            "serverLoadsWarning", tr("Then programs decide which model this window uses, too.")
+            "serverLoadsWarning", tr("Programs then also decide which model this window uses.")
         )
         column(
             on,
@@ -141,61 +140,92 @@ class AccessBox(QFrame):
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
-        ports = (LOWEST_PORT, HIGHEST_PORT)
-        self._port = _number("serverPort", tr("Port"), ports, server.set_port)
+        port = self._number("port", "serverPort", tr("Port"), LOWEST_PORT, HIGHEST_PORT)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
         self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
-        sleep = tr("Sleep after")
-        self._sleep = _number("serverSleep", sleep, (0, LONGEST_SLEEP_MIN), server.sleep_after)
-        self._sleep.setSpecialValueText(tr("never"))
-        self._sleep.setSuffix(tr(" minutes"))
+        sleep = self._number("sleep_min", "serverSleep", tr("Sleep after"), 0, LONGEST_SLEEP_MIN)
+        sleep.setSpecialValueText(tr("never"))
+        sleep.setSuffix(tr(" minutes"))
         set_tip(
-            self._sleep,
+            sleep,
             tr(
-                "The model's memory is freed after so long without requests, of this window too. "
-                "The next one loads it again, and finds what was read on disk."
+                "Unloads the model after this many minutes without requests, from this "
+                "window or from programs. The next request loads it again, and contexts "
+                "saved on disk are reused."
             ),
+        )
+        pages = tr("Web pages")
+        self._pages = named(QLineEdit(), "serverOrigins", pages)
+        self._pages.setPlaceholderText(tr("none, or addresses such as https://page.example"))
+        self._pages.editingFinished.connect(self._allow_pages)
+        set_tip(
+            self._pages,
+            tr("Pages at these addresses may ask the model from a browser, if they have the key."),
         )
         form = QFormLayout()
         for words, controls in (
             (tr("Address"), row(self._address, self._copy_address, None)),
-            (tr("Port"), row(self._port, None)),
+            (tr("Port"), row(port, None)),
             (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
-            (sleep, row(self._sleep, None)),
+            (tr("Sleep after"), row(sleep, None)),
+            (pages, row((self._pages, 1))),
         ):
             form.addRow(Label(words, style="label"), controls)
         return form
+
+    def _switch(self, setting: str, name: str, words: str) -> QHBoxLayout:
+        control = self._controls[setting] = named(Switch(), name, words)
+        control.toggled.connect(partial(self._server.change, setting))
+        return row(control, Label(words), None)
+
+    def _number(self, setting: str, name: str, words: str, least: int, most: int) -> QSpinBox:
+        control = self._controls[setting] = named(QSpinBox(), name, words)
+        control.setRange(least, most)
+        control.setGroupSeparatorShown(False)
+        control.setKeyboardTracking(False)
+        control.lineEdit().setTextMargins(7, 0, 0, 0)
+        control.valueChanged.connect(partial(self._server.change, setting))
+        return control
 
     @property
     def _url(self) -> str:
         port = self._server.status.port or self._server.settings.port
         return f"http://127.0.0.1:{port}/v1"
 
+    def _allow_pages(self) -> None:
+        self._server.allow_pages(self._pages.text())
+        self._show_pages()
+
+    def _show_pages(self) -> None:
+        self._pages.setText(" ".join(self._server.settings.origins))
+
     def show_status(self) -> None:
         server, settings = self._server, self._server.settings
-        for control, value in (
-            (self._on, settings.on), (self._lan, settings.lan), (self._steady, settings.steady),
-            (self._loads, settings.loads),
-        ):  # fmt: skip
+        for setting, control in self._controls.items():
+            value = getattr(settings, setting)
             control.blockSignals(True)
-            control.setChecked(value)
+            if isinstance(control, Switch):
+                control.setChecked(value)
+                control.update()
+            else:
+                control.setValue(value)
             control.blockSignals(False)
-            control.update()
-        for box, amount in ((self._port, settings.port), (self._sleep, settings.sleep_min)):
-            box.blockSignals(True)
-            box.setValue(amount)
-            box.blockSignals(False)
+        if not self._pages.hasFocus():
+            self._show_pages()
         self._state.setText(server.status.words())
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
         theme.restyle(self._state)
         self._address.setText(self._url)
-        words = tr("Made; only this server's digest of it is kept. A new one replaces it.")
-        none = tr("Made when the server is switched on first.")
+        words = tr(
+            "There is a key. Only its digest is stored, so it can't be shown again; a new key "
+            "replaces it."
+        )
+        none = tr("Made when you first switch the server on.")
         self._key.setText(server.new_key or (words if settings.key else none))
         self._copy_key.setVisible(bool(server.new_key))
         self._renew.setVisible(bool(settings.key))
@@ -203,67 +233,8 @@ class AccessBox(QFrame):
         self._loads_warning.setVisible(settings.loads)
 
 
-def _switch(name: str, words: str, changed: Callable[[bool], None]) -> tuple[Switch, QHBoxLayout]:
-    """The control, and the row of it and its words."""
-    control = named(Switch(), name, words)
-    control.toggled.connect(changed)
-    return control, row(control, Label(words), None)
-
-
-def _number(
-    name: str, words: str, limits: tuple[int, int], changed: Callable[[int], None]
-) -> QSpinBox:
-    control = named(QSpinBox(), name, words)
-    control.setRange(*limits)
-    control.setGroupSeparatorShown(False)
-    control.setKeyboardTracking(False)
-    control.lineEdit().setTextMargins(7, 0, 0, 0)
-    control.valueChanged.connect(changed)
-    return control
-
-
 def _warning(name: str, words: str) -> Label:
     return Label(words, name=name, style="warning small", wraps=True)
-
-
-class ConnectBox(QFrame):
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("serverConnect")
-        self.setProperty("class", "card")
-        self._snippets: tuple[Snippet, ...] = ()
-        self._program = named(QComboBox(), "serverProgram", tr("Program"))
-        self._program.currentIndexChanged.connect(self._show)
-        self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
-        self._text = named(QPlainTextEdit(), "serverSnippet", tr("Text to paste"))
-        self._text.setReadOnly(True)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
-        self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
-        self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
-        self._copy.clicked.connect(lambda: _copy(self._text.toPlainText(), self._copy))
-        column(
-            row(self._program, self._copy, None),
-            self._place,
-            self._text,
-            of=self,
-            margins=(12, 10, 12, 10),
-            spacing=8,
-        )
-
-    def show_snippets(self, found: tuple[Snippet, ...]) -> None:
-        if found == self._snippets:
-            return
-        self._snippets = found
-        if not self._program.count():
-            self._program.addItems([each.program for each in found])
-        self._show()
-
-    def _show(self) -> None:
-        index = self._program.currentIndex()
-        if 0 <= index < len(self._snippets):
-            self._place.setText(self._snippets[index].place)
-            self._text.setPlainText(self._snippets[index].text)
 
 
 def _copy(text: str, button: CopyButton) -> None:
@@ -313,11 +284,13 @@ class RequestList(QTreeWidget):
 
 
 def cells(seen: RequestSeen) -> tuple[str, ...]:
-    counted = seen.reused or seen.read
+    counted, state = seen.reused or seen.read, state_words(seen)
+    if seen.volatile:
+        state += ", " + tr("changes ignored: {lines}").format(lines=", ".join(seen.volatile))
     return (
         shortened(seen.client, LONGEST_NAME) or tr("a program without a name"),
         shortened(seen.path, LONGEST_NAME),
-        ", ".join((state_words(seen), *volatile_words(seen))),
+        state,
         format_count(seen.reused) if counted else "",
         format_count(seen.read) if counted else "",
         format_count(seen.written) if seen.written else "",
@@ -325,17 +298,11 @@ def cells(seen: RequestSeen) -> tuple[str, ...]:
     )
 
 
-def volatile_words(seen: RequestSeen) -> tuple[str, ...]:
-    if not seen.volatile:
-        return ()
-    return (tr("kept steady: {lines}").format(lines=", ".join(seen.volatile)),)
-
-
 def state_words(seen: RequestSeen) -> str:
     if seen.state == "refused":
         known = {
             401: tr("Refused: wrong key"),
-            403: tr("Refused: a web page or a foreign name"),
+            403: tr("Refused: from a web page, or under another host name"),
             404: tr("Refused: no such address"),
             429: tr("Refused: too many wait"),
             503: tr("Ended: no model"),
@@ -347,5 +314,5 @@ def state_words(seen: RequestSeen) -> str:
         "reading": tr("Reading"),
         "writing": tr("Writing"),
         "done": tr("Done"),
-        "gone": tr("Left by the program"),
+        "gone": tr("Cancelled by the program"),
     }[seen.state]

@@ -156,10 +156,10 @@ def _model_rows() -> tuple[SettingRow, ...]:
             "model.precision",
             tr("Precision"),
             tr(
-                "On a processor Automatic runs a GGUF file as published. It runs other models in "
-                "bfloat16 or float32, whichever is faster here, and any in int8 or int4 if memory "
-                "is short. int8 takes half, int4 a third of the memory of bfloat16, and both reply "
-                "faster; their replies differ."
+                "On a processor, Automatic runs GGUF files as published, and other models "
+                "in bfloat16 or float32, whichever is faster here. If memory is short, it "
+                "uses int8 or int4: they take half and a third of the memory of bfloat16. "
+                "Both reply faster, and differently."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
             (
@@ -184,8 +184,8 @@ def _model_rows() -> tuple[SettingRow, ...]:
             "model.max_image_tokens",
             tr("Image detail"),
             tr(
-                "The most tokens for one picture, within the model's own limit. Automatic is {} "
-                "on a CPU and {} on a graphics card."
+                "How many tokens one picture may take, within the model's own limit. "
+                "Automatic is {} on a CPU and {} on a graphics card."
             ).format(format_count(1024), format_count(4096)),
             tr("resolution vision picture pixels"),
             (
@@ -222,27 +222,30 @@ def _memory_rows() -> tuple[SettingRow, ...]:
         SettingRow(
             "cache.host_bytes",
             tr("Memory"),
-            tr("The most memory of this computer for contexts, checkpoints and pictures."),
+            tr("How much of this computer's memory contexts, checkpoints and pictures may take."),
             tr("RAM KV cache budget limit"),
         ),
         SettingRow(
             "cache.device_bytes",
             tr("Graphics memory"),
-            tr("The most memory of the graphics card for the context in use."),
+            tr("How much graphics memory the context in use may take."),
             tr("GPU VRAM KV cache budget limit"),
         ),
         SettingRow(
             "cache.disk_bytes",
             tr("Disk"),
-            tr("The most disk space for saved contexts, from which chats resume after a restart."),
+            tr(
+                "How much disk space saved contexts may take. Chats resume from them after a "
+                "restart."
+            ),
             tr("storage SSD KV cache budget limit"),
         ),
         SettingRow(
             "model.weights_bytes",
             tr("Quantised weights"),
             tr(
-                "The most disk space for weights quantised to int8 or int4, so that a model loads "
-                "faster the next time. Takes effect when you press Load."
+                "How much disk space weights quantised to int8 or int4 may take. With them, "
+                "a model loads faster the next time. Takes effect when you press Load."
             ),
             tr("quantisation quantization storage cache SSD budget limit"),
         ),
@@ -387,7 +390,7 @@ def _background_rows() -> tuple[SettingRow, ...]:
         ),
         SettingRow(
             "background.notify",
-            tr("Tell when a reply is finished"),
+            tr("Notify when a reply is finished"),
             tr(
                 "If another window is in front, a notification shows the chat's title. Needs an "
                 "icon in the tray."

@@ -20,6 +20,7 @@ from core.api.errors import (
 from core.api.params import ModelSettings
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import rename_models
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
@@ -32,9 +33,9 @@ from desktop.store.settings import (
     PresetSettings,
     RemoteSettings,
     ServerSettings,
-    SettingsFile,
     kept_path,
 )
+from desktop.store.settings_file import SettingsFile
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(
@@ -75,6 +76,10 @@ class SettingsController(QObject):
         self.loaded: ModelSettings = self.settings.model_to_load(contexts)
         engine.model_loaded.connect(self._on_loaded)
         engine.load_failed.connect(self._on_load_failed)
+
+    def to_load(self, path: str) -> ModelSettings:
+        """The settings that the model at `path` would be loaded with."""
+        return self.settings.switched(path).model_to_load(self._contexts)
 
     @property
     def needs_load(self) -> bool:
@@ -178,7 +183,7 @@ class SettingsController(QObject):
 
     def note_outcome(self, error: ErrorInfo | None) -> None:
         small = error is not None and error.name == BudgetTooSmallError.__name__
-        trouble = error.message if error is not None and small else ""
+        trouble = in_language(error.message) if error is not None and small else ""
         if trouble != self.budget_trouble:
             self.budget_trouble = trouble
             self.changed.emit()

@@ -187,9 +187,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             raise
         log.error("A migration failed: %s", trace_of(error))
         words = tr(
-            "The step from format {old} to format {new} failed ({error}). This is a defect of "
-            "Waymark, not of your chats: they were not changed, and your previous version of "
-            "Waymark can open them."
+            "Converting the chats from format {old} to {new} failed ({error}). This is a "
+            "defect of Waymark, not of your chats: they were not changed, and your previous "
+            "version of Waymark can open them."
         )
         words = words.format(old=version, new=len(MIGRATIONS), error=name_of(error))
         raise MigrationError(words, blames_file=True) from None

@@ -21,7 +21,8 @@ from desktop.i18n import tr
 from desktop.store import backups
 from desktop.store.check import read_only
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, SettingsFile
+from desktop.store.settings import AppSettings
+from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import pictures
 
 

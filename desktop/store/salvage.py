@@ -107,7 +107,7 @@ def _words(target: sqlite3.Connection, lost: int, backup: Path | None, complete:
         marked = tr("Lost, and marked as such in the chats: {}.")
         said.append(marked.format(count_of(lost, "message")))
     if complete:
-        said.append(tr("Nothing is known to be missing."))
+        said.append(tr("As far as is known, nothing is missing."))
     elif backup is None:
         said.append(tr("Parts of the file could not be read, so more may be missing."))
     return " ".join(said)

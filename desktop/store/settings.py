@@ -1,4 +1,4 @@
-"""The user's settings as one frozen value, and their JSON file.
+"""The user's settings as one frozen value.
 
 Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
 """
@@ -6,16 +6,13 @@ Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
-import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from core.api.errors import NotRegularFileError
 from core.api.params import (
     CacheSettings,
     DraftSettings,
@@ -25,11 +22,7 @@ from core.api.params import (
     Settings,
 )
 from core.api.reply_format import ReplyFormat
-from core.client.blobs import read_regular
 from core.remote.messages import Place, RemoteServer
-from core.system.private_files import rename, write_whole
-from desktop.i18n import tr
-from desktop.store import backups
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables.records import Begin
 
@@ -39,7 +32,6 @@ MOST_REMEMBERED = 500
 # The smallest values that the settings offer; the engine accepts less.
 SHORTEST_INTERVAL = 512
 
-Tree: TypeAlias = dict[str, Any]
 Read = TypeVar("Read", bound=Settings)
 
 
@@ -106,12 +98,9 @@ class LibrarySettings(Settings):
     """`folders` are searched for models besides ours and those of other programs."""
 
     folders: tuple[str, ...] = ()
-    models: tuple[ModelChoices, ...] = ()
-
-    @field_validator("models", mode="before")
-    @classmethod
-    def _valid_ones(cls, models: object) -> object:
-        return valid_ones(ModelChoices, models)
+    models: Annotated[
+        tuple[ModelChoices, ...], BeforeValidator(partial(valid_ones, ModelChoices))
+    ] = ()
 
 
 class Preset(Settings):
@@ -133,12 +122,7 @@ class PresetSettings(Settings):
     """`default` names the preset of new chats, '' for none."""
 
     default: str = ""
-    presets: tuple[Preset, ...] = ()
-
-    @field_validator("presets", mode="before")
-    @classmethod
-    def _valid_ones(cls, presets: object) -> object:
-        return valid_ones(Preset, presets)
+    presets: Annotated[tuple[Preset, ...], BeforeValidator(partial(valid_ones, Preset))] = ()
 
     def named(self, name: str) -> Preset | None:
         return next((each for each in self.presets if each.name == name), None)
@@ -152,7 +136,7 @@ class PresetSettings(Settings):
 
 class ServerSettings(Settings):
     """`key` is a digest, empty until the server is switched on first; `steady`: see
-    `core.server.volatile`. `loads`: a program may have another model loaded by its name. The model
+    `core.server.held`. `loads`: a program may have another model loaded by its name. The model
     sleeps after `sleep_min` minutes without requests, never for 0."""
 
     on: bool = False
@@ -161,19 +145,17 @@ class ServerSettings(Settings):
     sleep_min: Annotated[int, Field(ge=0, le=1_440)] = 0
     port: Annotated[int, Field(ge=1, le=65_535)] = 8484
     lan: bool = False
+    origins: tuple[str, ...] = ()
     key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 
 class RemoteSettings(Settings):
     """The servers that the user added, and the place of new chats: None is this computer."""
 
-    servers: tuple[RemoteServer, ...] = ()
+    servers: Annotated[
+        tuple[RemoteServer, ...], BeforeValidator(partial(valid_ones, RemoteServer))
+    ] = ()
     new_chats: Place | None = None
-
-    @field_validator("servers", mode="before")
-    @classmethod
-    def _valid_ones(cls, servers: object) -> object:
-        return valid_ones(RemoteServer, servers)
 
     def server(self, address: str) -> RemoteServer | None:
         return next((each for each in self.servers if each.address == address), None)
@@ -309,85 +291,3 @@ def with_own(settings: AppSettings, own: Mapping[str, object]) -> AppSettings:
 def kept_path(path: str) -> str:
     """'' for the demo model, which an update may move."""
     return "" if path == str(DEMO_MODEL) else path
-
-
-class SettingsFile:
-    """An invalid value gets its default; unknown keys stay in the file for the version that wrote
-    them; a file that isn't JSON is kept under another name."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        # Holds the values of other versions too.
-        self._stored: Tree = {}
-
-    def load(self) -> tuple[AppSettings, str]:
-        """With a message, '' if nothing went wrong."""
-        try:
-            stored = json.loads(read_regular(self._path).decode())
-        except FileNotFoundError:
-            return AppSettings(), ""
-        except OSError as error:
-            return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
-        except NotRegularFileError as error:
-            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is not a file")
-            return AppSettings(), self._kept_aside(reason)
-        except (ValueError, RecursionError):
-            return AppSettings(), self._kept_aside(tr("the file is damaged"))
-        if not isinstance(stored, dict):
-            return AppSettings(), self._kept_aside(tr("the file is damaged"))
-        self._stored, lost = stored, list[str]()
-        settings = read_settings(AppSettings(), stored, lost)
-        said = tr("These settings could not be read and were reset to their defaults: {}.")
-        return settings, said.format(", ".join(lost)) if lost else ""
-
-    def save(self, settings: AppSettings) -> None:
-        """Write all of it or nothing. Raises OSError."""
-        values = with_missing(settings.model_dump(mode="json"), self._stored)
-        text = json.dumps(values, indent=2, ensure_ascii=False)
-        # A folder's name may hold half a surrogate pair.
-        write_whole(self._path, f"{text}\n".encode(errors="replace"))
-
-    def _kept_aside(self, reason: str) -> str:
-        words = tr("The settings could not be read ({}); the defaults are used.").format(reason)
-        kept = backups.unused(self._path, backups.DAMAGED)
-        try:
-            rename(self._path, kept)
-        except OSError:
-            return words
-        return f"{words} " + tr("The old file is kept as {}.").format(kept.name)
-
-
-def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:
-    """`default` with the stored values that are valid; the keys of others are added to `lost`."""
-    settings = default
-    for name, value in stored.items():
-        if name not in type(default).model_fields:
-            continue
-        inner = getattr(default, name)
-        if isinstance(inner, Settings) and isinstance(value, dict):
-            read: object = read_settings(inner, value, lost, f"{place}{name}.")
-        else:
-            read = _tuples(value)
-        try:
-            settings = type(default).model_validate({**dict(settings), name: read})
-        except ValidationError:
-            lost.append(f"{place}{name}")
-    return settings
-
-
-def with_missing(values: Tree, others: Tree) -> Tree:
-    merged = {**others, **values}
-    for key, other in others.items():
-        value = values.get(key)
-        if isinstance(value, dict) and isinstance(other, dict):
-            merged[key] = with_missing(value, other)
-    return merged
-
-
-def _tuples(value: object) -> object:
-    """The same with tuples for lists, and without half surrogate pairs."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {key: _tuples(each) for key, each in value.items()}
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

@@ -5,7 +5,6 @@ After an action on a message the composer has the focus, and letters typed elsew
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -14,24 +13,23 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
+from desktop.chat.chat_dialogs import FormatDialog, InsertDialog
 from desktop.chat.chat_options import InstructionsPanel
 from desktop.chat.composer import Composer
 from desktop.chat.data.reading import Kind
 from desktop.chat.empty_page import EmptyPage, samples
 from desktop.chat.find_bar import FindBar
-from desktop.chat.format_dialog import FormatDialog
-from desktop.chat.insert_dialog import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.transcript import LiveReply
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit import LimitBar
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
 from desktop.pictures.given_data import accept_copy, may_take, sort_data
-from desktop.search.index import Hit
 from desktop.store.folders import DEMO_MODEL
-from desktop.store.tables.records import Document, Reply
+from desktop.store.tables.records import Reply
 from desktop.widgets import dialogs
 from desktop.widgets.layouts import column, in_column, scrolled
 from desktop.widgets.notices import Question
@@ -51,8 +49,6 @@ COMMAND_KEYS = (
 class ChatPage(QWidget):
     # list[Path]: dropped files, or a folder, that may be a model.
     model_dropped = Signal(object)
-    # Document, str: the words were found in it.
-    document_found = Signal(object, str)
 
     def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
         super().__init__()
@@ -129,6 +125,9 @@ class ChatPage(QWidget):
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)
+        for changed in (chat.placed, self._parts.remote.changed):
+            changed.connect(lambda: self.empty.show_place(chat.place))
+        self.empty.show_place(chat.place)
         self._parts.replies.ended.connect(self._announce)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)
@@ -146,7 +145,7 @@ class ChatPage(QWidget):
 
     def _announce(self, live: LiveReply, text: str, reply: Reply) -> None:
         if QAccessible.isActive() and live.chat == self._parts.transcript.chat:
-            failed = f"{reply.error.title}. {reply.error.message}" if reply.error else ""
+            failed = error_text(reply.error) if reply.error else ""
             said = " ".join(part for part in (plain_text(text[:MOST_SPOKEN]), failed) if part)
             announce(self.transcript, said or tr("The reply is finished."))
 
@@ -183,30 +182,6 @@ class ChatPage(QWidget):
         # The question is about the chat that was on screen.
         self._asked_place = None
         self.send_there.withdraw()
-
-    def show_hit(self, hit: Hit) -> None:
-        """At the message, with the match marked."""
-        if hit.message:
-            self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
-        else:
-            self._parts.chat.open(hit.chat)
-            self._write_on()
-
-    async def _show_hit(self, hit: Hit) -> None:
-        await self._parts.chat.open_at(hit.chat, hit.message)
-        place = self._parts.transcript.place_of(hit.message)
-        if place is not None and hit.extract.match and not hit.in_document:
-            self.find_bar.look_for(hit.extract.match, place)
-        elif place is not None:
-            self.transcript.show_message(place)
-            self._show_found(self._parts.transcript.rows[place].message.documents, hit)
-
-    def _show_found(self, documents: Sequence[Document], hit: Hit) -> None:
-        """Open the document that the match is in."""
-        for each in documents:
-            if hit.in_document and any(hit.extract.match in part for part in each.parts):
-                self.document_found.emit(each, hit.extract.match)
-                return
 
     def _write_on(self) -> None:
         self.composer.setFocus()

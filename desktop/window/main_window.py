@@ -6,7 +6,6 @@ Closing or quitting emits `close_asked`; `desktop.app` then stores everything an
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -16,21 +15,15 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from core.api.errors import ErrorInfo
 from desktop import theme
-from desktop.background.closing import Closing
-from desktop.background.tray import Tray
+from desktop.background import Closing, Tray
 from desktop.chats.side_bar import SideBar
 from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
+from desktop.engine.error_words import error_text
 from desktop.export.export_menu import ExportMenu
 from desktop.i18n import tr
-from desktop.models.get_model import GetModelDialog
-from desktop.models.library_dialog import LibraryDialog
-from desktop.models.model_choice import chosen_model, dropped_model
-from desktop.presets.chat_settings_dialog import ChatSettingsDialog
-from desktop.remote.servers_dialog import ServersDialog
-from desktop.search.search_dialog import SearchDialog
-from desktop.server.server_page import LocalServerDialog
+from desktop.pictures.screen_part import can_read_screen
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.settings import TEXT_SIZES
 from desktop.store.tables.chats import TRASH_DAYS
@@ -42,10 +35,9 @@ from desktop.window.chat_page import ChatPage
 from desktop.window.commands import CommandPalette, name_of, set_shortcuts
 from desktop.window.menus import AboutDialog, ShortcutsDialog, add_menus, diagnostics
 from desktop.window.sides import SidePanel, Sides, fitted, fitted_size, move_focus
-from desktop.window.viewing import Viewing
+from desktop.window.window_dialogs import WindowDialogs
 from desktop.window.window_parts import WindowParts
 
-AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
 # Touchpads report parts of it.
 WHEEL_STEP = 120
@@ -69,13 +61,13 @@ class MainWindow(QMainWindow):
         self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel(below=ChartBox(parts.charts))
+        self.dialogs = WindowDialogs(parts, self.page, self)
         self.side_panel = SidePanel(self.context, self._make_settings)
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
         self._exports = ExportMenu(parts.export, parts.backup, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
-        self._viewing = Viewing(parts, self)
         self.tray = Tray(self, parts.replies, parts.chat_list, parts.settings)
         self._closing = Closing(self, parts.work, self.tray, parts.settings, parts.tasks)
         self._connect()
@@ -88,7 +80,7 @@ class MainWindow(QMainWindow):
 
     def leave(self) -> None:
         self._leaving = True
-        self._viewing.forget_copied()
+        self.dialogs.forget_copied()
         self.close()
 
     def save_geometry(self) -> None:
@@ -113,8 +105,9 @@ class MainWindow(QMainWindow):
         return {
             "actionNewChat": side_bar.new_chat,
             "actionNewFolder": self._make_folder,
-            "actionAddPictures": self._choose_pictures,
-            "actionAddFolder": self._choose_folder,
+            "actionAddPictures": self.dialogs.choose_pictures,
+            "actionAddFolder": self.dialogs.choose_folder,
+            "actionAddScreen": self.dialogs.choose_screen_part,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionMove": side_bar.move_current,
@@ -129,15 +122,16 @@ class MainWindow(QMainWindow):
             "actionQuit": self.close_asked.emit,
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
-            "actionModels": self._show_library,
+            "actionModels": self.dialogs.show_library,
+            "actionCompare": self.dialogs.show_compare,
             "actionEject": self._parts.engine.unload,
-            "actionGetModel": self._show_get_model,
-            "actionServer": lambda: dialogs.come_up(self._server),
-            "actionServers": self._show_servers,
+            "actionGetModel": self.dialogs.show_get_model,
+            "actionServer": lambda: dialogs.come_up(self.dialogs.server),
+            "actionServers": self.dialogs.show_servers,
             "actionRestart": self._parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
-            "actionSearchMessages": self._show_search,
+            "actionSearchMessages": self.dialogs.show_search,
             "actionSide": self._sides.toggle_right,
             "actionContext": lambda: self._turn_to(0),
             "actionSettings": lambda: self._turn_to(1),
@@ -163,14 +157,13 @@ class MainWindow(QMainWindow):
         self.tray.open_asked.connect(self._open)
         for quits in (self.tray.quit_asked, self._closing.quit_asked):
             quits.connect(self.close_asked)
-        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self._chat_settings))
+        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self.dialogs.chat_settings))
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
-        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
-            changed.connect(self._enable)
-        for changed in (transcript.chat_changed, transcript.rows_replaced):
+        of_rows = transcript.chat_changed, transcript.rows_replaced
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected, *of_rows):
             changed.connect(self._enable)
         self._enable()
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
@@ -185,35 +178,38 @@ class MainWindow(QMainWindow):
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
-        self.side_bar.search_asked.connect(self._show_search)
+        self.side_bar.search_asked.connect(self.dialogs.show_search)
         self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
         for asking in (page.header.model, page.empty):
-            asking.folder_asked.connect(self._choose_and_load)
-            asking.file_asked.connect(lambda: self._choose_and_load(file=True))
-            asking.get_asked.connect(self._show_get_model)
-            asking.library_asked.connect(self._show_library)
-        page.header.model.search_asked.connect(self._look_for_models)
-        page.header.model.place_asked.connect(page.run_at)
-        page.header.model.servers_asked.connect(self._show_servers)
-        parts.remote.key_wanted.connect(self._ask_for_key)
-        page.model_dropped.connect(self._load_dropped)
-        page.header.model.settings_asked.connect(self._show_model_settings)
+            asking.folder_asked.connect(self.dialogs.choose_and_load)
+            asking.file_asked.connect(lambda: self.dialogs.choose_and_load(file=True))
+            asking.get_asked.connect(self.dialogs.show_get_model)
+            asking.library_asked.connect(self.dialogs.show_library)
+        model = page.header.model
+        for asked, act in (
+            (model.search_asked, self.dialogs.look_for_models),
+            (model.compare_asked, self.dialogs.show_compare),
+            (model.place_asked, page.run_at),
+            (model.servers_asked, self.dialogs.show_servers),
+            (model.settings_asked, self._show_model_settings),
+        ):
+            asked.connect(act)
+        parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
+        page.model_dropped.connect(self.dialogs.load_dropped)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
-        page.composer.add.clicked.connect(self._choose_pictures)
-        page.composer.strip.open_asked.connect(self._viewing.open)
-        page.transcript.messages.open_picture_asked.connect(self._viewing.open)
-        page.document_found.connect(
-            lambda found, words: self._viewing.open_document(found, None, words)
-        )
-        page.composer.open_document_asked.connect(self._viewing.open_document)
-        page.transcript.messages.open_document_asked.connect(self._viewing.open_document)
-        page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
-        page.transcript.messages.link_asked.connect(self._open_link)
+        page.composer.add.clicked.connect(self.dialogs.choose_pictures)
+        page.composer.add_screen.clicked.connect(self.dialogs.choose_screen_part)
+        page.composer.strip.open_asked.connect(self.dialogs.open)
+        page.transcript.messages.open_picture_asked.connect(self.dialogs.open)
+        page.composer.open_document_asked.connect(self.dialogs.open_document)
+        page.transcript.messages.open_document_asked.connect(self.dialogs.open_document)
+        page.transcript.messages.choose_pictures_asked.connect(self.dialogs.choose_pictures)
+        page.transcript.messages.link_asked.connect(self.dialogs.open_link)
 
     def _make_settings(self) -> SettingsPanel:
         panel = SettingsPanel(self._parts.settings)
-        panel.model_box.browse.clicked.connect(self._choose_model)
+        panel.model_box.browse.clicked.connect(self.dialogs.choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
         panel.instructions.clicked.connect(self.page.show_instructions)
         panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
@@ -243,20 +239,35 @@ class MainWindow(QMainWindow):
 
     def _enable(self) -> None:
         rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
-        for name, enabled in (
-            ("actionStop", self._parts.chat.running is not None),
-            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
-            ("actionFind", bool(rows)),
-            ("actionExport", bool(rows)),
-            ("actionPrint", bool(rows)),
-            ("actionRename", selected),
-            ("actionPin", self.side_bar.has_chat),
-            ("actionMove", self.side_bar.has_chat),
-            ("actionDelete", selected),
-            ("actionEject", self._parts.engine.model is not None),
-            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        empty, unselected = tr("the chat is empty"), tr("no chat is selected")
+        for name, enabled, why_not in (
+            ("actionStop", self._parts.chat.running is not None, tr("no reply is being written")),
+            (
+                "actionRegenerate",
+                bool(rows) and rows[-1].message.is_reply,
+                tr("the chat doesn't end with a reply"),
+            ),
+            (
+                "actionAddScreen",
+                can_read_screen(),
+                tr("Wayland shows programs only their own windows"),
+            ),
+            ("actionFind", bool(rows), empty),
+            ("actionExport", bool(rows), empty),
+            ("actionPrint", bool(rows), empty),
+            ("actionRename", selected, unselected),
+            ("actionPin", self.side_bar.has_chat, unselected),
+            ("actionMove", self.side_bar.has_chat, unselected),
+            ("actionDelete", selected, unselected),
+            ("actionEject", self._parts.engine.model is not None, tr("no model is loaded")),
+            (
+                "actionRestart",
+                self._parts.engine.status.phase not in STARTING,
+                tr("the engine is starting"),
+            ),
         ):
             self.actions_by_name[name].setEnabled(enabled)
+            self.actions_by_name[name].setStatusTip("" if enabled else why_not)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
@@ -266,115 +277,8 @@ class MainWindow(QMainWindow):
         self._turn_to(1)
         self.side_panel.settings.show_model()
 
-    def _choose_pictures(self, add: AddFiles | None = None) -> None:
-        add = add or self.page.composer.add_files
-        self._parts.tasks.spawn(self._add_chosen(add), tr("Choosing pictures"))
-
-    def _choose_folder(self) -> None:
-        self._parts.tasks.spawn(self._add_folder(), tr("Choosing a folder"))
-
-    async def _add_folder(self) -> None:
-        chosen = await dialogs.choose_folder(self, tr("Add a folder of documents"), "")
-        if chosen:
-            self.page.composer.add_files([Path(chosen)])
-
-    async def _add_chosen(self, add: AddFiles) -> None:
-        chosen = await dialogs.choose_files(self)
-        if chosen:
-            add([Path(name) for name in chosen])
-
-    def _choose_model(self) -> None:
-        self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
-
-    def _choose_and_load(self, file: bool = False) -> None:
-        self._parts.tasks.spawn(self._load_chosen_model(file), tr("Choosing a model"))
-
-    async def _load_chosen_model(self, file: bool) -> None:
-        if await self._set_chosen_model(file):
-            self._parts.settings.load()
-
-    def _load_dropped(self, paths: list[Path]) -> None:
-        self._parts.tasks.spawn(self._take_dropped(paths), tr("Choosing a model"))
-
-    async def _take_dropped(self, paths: list[Path]) -> None:
-        path = await dropped_model(self, paths)
-        if path is None:
-            self.page.composer.add_files(paths)
-        elif path:
-            self._load_path(path)
-
-    def _look_for_models(self) -> None:
-        self._parts.tasks.spawn(self._offer_models(), tr("Looking for models"))
-
-    async def _offer_models(self) -> None:
-        self.page.header.model.show_waits(await self._parts.predictions.of_models())
-        self.page.header.model.show_offered(await self._parts.library.find())
-
-    async def _set_chosen_model(self, file: bool = False) -> bool:
-        path = await chosen_model(self, self._parts.settings.settings, file=file)
-        if path:
-            self._parts.settings.set_model_path(path)
-        return bool(path)
-
-    @cached_property
-    def _get_model(self) -> GetModelDialog:
-        dialog = GetModelDialog(self._parts.downloads, self._parts.library, self._parts.tasks, self)
-        dialog.load_asked.connect(self._load_path)
-        return dialog
-
-    @cached_property
-    def _library(self) -> LibraryDialog:
-        parts = self._parts
-        dialog = LibraryDialog(parts.library, parts.moves, parts.settings, parts.tasks, self)
-        dialog.load_asked.connect(self._load_path)
-        dialog.get_asked.connect(self._show_get_model)
-        return dialog
-
-    @cached_property
-    def _chat_settings(self) -> ChatSettingsDialog:
-        return ChatSettingsDialog(self._parts.chat_settings, self)
-
-    @cached_property
-    def _server(self) -> LocalServerDialog:
-        return LocalServerDialog(self._parts.server, self)
-
-    @cached_property
-    def _servers(self) -> ServersDialog:
-        dialog = ServersDialog(self._parts.remote, self._parts.tasks, self)
-        dialog.place_asked.connect(self.page.run_at)
-        return dialog
-
-    @cached_property
-    def _search(self) -> SearchDialog:
-        dialog = SearchDialog(self._parts.search, lambda: self._parts.chats.shown, self)
-        dialog.open_asked.connect(self.page.show_hit)
-        return dialog
-
-    def _show_get_model(self) -> None:
-        dialogs.come_up(self._get_model, self._get_model.search)
-
-    def _show_servers(self) -> None:
-        dialogs.come_up(self._servers, self._servers.address)
-
-    def _ask_for_key(self, address: str) -> None:
-        self._servers.edit(address)
-        dialogs.come_up(self._servers, self._servers.key)
-
-    def _show_library(self) -> None:
-        dialogs.come_up(self._library, self._library.view)
-
-    def _show_search(self, words: str = "") -> None:
-        self._search.begin(words)
-
-    def _load_path(self, path: str) -> None:
-        self._parts.settings.set_model_path(path)
-        self._parts.settings.load()
-
-    def _open_link(self, address: str) -> None:
-        self._parts.tasks.spawn(dialogs.open_link(self, address), tr("Opening a link"))
-
     def _show_error(self, error: ErrorInfo) -> None:
-        self.toast.say(f"{error.title}. {error.message}", "error")
+        self.toast.say(error_text(error), "error")
 
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:

@@ -43,6 +43,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionNewFolder", tr("New folder"), "Ctrl+Shift+N"),
             Entry("actionAddPictures", tr("Add pictures or documents…"), "Ctrl+O"),
             Entry("actionAddFolder", tr("Add a folder of documents…")),
+            Entry("actionAddScreen", tr("Add a part of the screen…")),
             Entry("actionRename", tr("Rename"), "F2", separated=True),
             Entry("actionPin", tr("Pin or unpin"), "Ctrl+D"),
             Entry("actionMove", tr("Move to folder…")),
@@ -58,10 +59,11 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         ),
         tr("&Reply"): (
             Entry("actionStop", tr("Stop"), "Esc"),
-            Entry("actionRegenerate", tr("Another reply"), "Ctrl+R"),
+            Entry("actionRegenerate", tr("Write another reply"), "Ctrl+R"),
         ),
         tr("&Engine"): (
             Entry("actionModels", tr("Models…"), "Ctrl+M"),
+            Entry("actionCompare", tr("Compare two models…")),
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),
@@ -80,7 +82,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionWrite", tr("Write a message"), "Ctrl+L"),
             Entry("actionLarger", tr("Larger text"), "Ctrl++", separated=True),
             Entry("actionSmaller", tr("Smaller text"), "Ctrl+-"),
-            Entry("actionUsualSize", tr("Usual text size"), "Ctrl+0"),
+            Entry("actionUsualSize", tr("Default text size"), "Ctrl+0"),
         ),
         tr("&Help"): (
             Entry("actionShortcuts", tr("Keyboard shortcuts"), "F1"),
@@ -201,7 +203,7 @@ class ShortcutsDialog(_Page):
             grid.addWidget(Label(name_of(act)), line, 0)
             grid.addWidget(edit, line, 1)
         self.inside.addLayout(grid)
-        self.inside.addWidget(Label(tr("Keys that stay as they are"), style="heading"))
+        self.inside.addWidget(Label(tr("Keys that can't be changed"), style="heading"))
         self.add_pairs(_other_keys())
         self.inside.addStretch(1)
         reset = Button(tr("Restore all"), name="shortcutsReset")

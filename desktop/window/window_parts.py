@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.system.secrets import Secrets
-from desktop.background.work import Wakefulness, Work
+from desktop.background import Wakefulness, Work
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
 from desktop.chat.data.reading import Formats
@@ -20,6 +20,7 @@ from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController, Titles
 from desktop.chats.deletion import Deletion
 from desktop.chats.folders import FoldersController
+from desktop.compare.compare import CompareController
 from desktop.context.charts import ChartsController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
@@ -36,7 +37,7 @@ from desktop.models.downloads import DownloadsController
 from desktop.models.library import LibraryController
 from desktop.models.moving import MoveController
 from desktop.pictures.pictures import PictureController
-from desktop.presets.chat_settings import ChatSettings
+from desktop.presets import ChatSettings
 from desktop.remote.remote import RemoteController
 from desktop.search.search import SearchController
 from desktop.server.server import ServerController
@@ -45,7 +46,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import messages
 from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply
@@ -134,6 +135,7 @@ class WindowParts(QObject):
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
+        self.compare = CompareController(services)
         self.server = ServerController(
             self.tasks, self.settings, self.engine, folders, self.library.find
         )
@@ -151,6 +153,7 @@ class WindowParts(QObject):
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
+        self.moves.tidy()
         self.server.begin()
 
     async def close(self) -> None:

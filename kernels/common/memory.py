@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import math
 import mmap
 import os
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +76,7 @@ def _libc() -> ctypes.CDLL:
 _CHUNK = 256 * 2**20
 LARGEST_COPY = 64 * 2**20
 _ALIGNED_TO = 64  # a cache line
-_PIECE = 16 * 2**20  # that is written to the disk at a time
+_PIECE = 16 * 2**20  # that is written to the disk, or digested, at a time
 
 
 class Arena:
@@ -142,6 +144,21 @@ class FileArena:
         for start in range(0, len(self._memory), _PIECE):
             check()
             self._memory.flush(start, min(_PIECE, len(self._memory) - start))
+
+    def digest(self, advance: Callable[[int], None]) -> str:
+        """The SHA-256 of the SHA-256 of each piece, in hex. `advance` is called with the bytes of
+        each and may raise."""
+        whole, memory = hashlib.sha256(), memoryview(self._memory)
+        pieces = [memory[start : start + _PIECE] for start in range(0, len(memory), _PIECE)]
+        threads = ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="digest")
+        try:
+            found = threads.map(lambda piece: hashlib.sha256(piece).digest(), pieces)
+            for piece, each in zip(pieces, found, strict=True):
+                whole.update(each)
+                advance(len(piece))
+        finally:
+            threads.shutdown(cancel_futures=True)
+        return whole.hexdigest()
 
 
 def _chunk(num_bytes: int) -> Tensor:

@@ -17,8 +17,16 @@ from kernels.common.shapes import Routing
 from kernels.common.trace import NotCapturableError
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.linear.native import NativeBfloatMatrix, NativeMatrix, Product
-from kernels.linear.reference import Matrix, PlainMatrix
-from kernels.native.library import MOST_NUMBERS, TYPES, Library, address, in_rows, is_bfloat
+from kernels.linear.reference import Matrix, PlainMatrix, StackedMatrix
+from kernels.native.library import (
+    MOST_NUMBERS,
+    TYPES,
+    Kernel,
+    Library,
+    address,
+    in_rows,
+    is_bfloat,
+)
 
 # Of native.c and linear/product.h.
 MOST_CHOSEN = 64
@@ -32,17 +40,24 @@ _KERNELS = {
 }
 
 
+Alike = Sequence[NativeMatrix]
+"""A matrix of each expert, of one kind and size."""
+
+
 class NativeExperts(ExpertBank):
+    """`up` and `down` are one matrix of each expert, or several, one below the other."""
+
     def __init__(
         self,
         library: Library,
-        up: Sequence[NativeMatrix],
-        down: Sequence[NativeMatrix],
+        up: Sequence[Alike],
+        down: Sequence[Alike],
         activation: Activation,
+        one_by_one: ExpertBank,
     ) -> None:
-        self._up, self._down = _Bank(library, up), _Bank(library, down)
+        self._up, self._down = _Banks(library, up), _Banks(library, down)
         self._activation, self._library = activation, library
-        self._one_by_one = LoopedExperts(up, down, activation)
+        self._one_by_one = one_by_one
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
@@ -58,24 +73,50 @@ class NativeExperts(ExpertBank):
         few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
         fits = hidden.shape[0] > 0 and self._up.takes(hidden.dtype)
         if is_step and few and fits:
-            inner = self._activation(self._up.of_steps(hidden, ids, share))
-            return None, self._down.of_steps(inner, ids, 1)
+            inner = self._activation(self._up(hidden, ids, share))
+            return None, self._down(inner, ids, 1)
         if self._library.stored is not None:
             raise NotCapturableError("many rows through experts")
         if not (fits and self._up.compiled and self._down.compiled):
             return self._one_by_one(hidden, ids, is_step)
         order, places = sorted_pairs(ids)
         ascending = ids.flatten()[order]
-        inner = self._activation(self._up.of_many(hidden[order // share], ascending))
-        return places, self._down.of_many(inner, ascending)
+        inner = self._activation(self._up(hidden[order // share], ascending, 1, many=True))
+        return places, self._down(inner, ascending, 1, many=True)
+
+
+class _Banks:
+    def __init__(self, library: Library, parts: Sequence[Alike]) -> None:
+        self._banks = [_Bank(library, each) for each in parts]
+        self._widths = [bank.num_outputs for bank in self._banks]
+        self.num_inputs = self._banks[0].num_inputs
+        self.mapped = any(bank.mapped for bank in self._banks)
+        self.compiled = all(bank.compiled for bank in self._banks)
+
+    def takes(self, dtype: torch.dtype) -> bool:
+        return all(bank.takes(dtype) for bank in self._banks)
+
+    def prefetch(self, ids: Sequence[int]) -> None:
+        """Read those of these experts that aren't in memory, all at once."""
+        for bank in self._banks:
+            bank.prefetch(ids)
+
+    def __call__(self, inputs: Tensor, ids: Tensor, share: int, *, many: bool = False) -> Tensor:
+        """Row r of the result is row r // share of `inputs` through expert `ids`[r]. Of `many`
+        rows `ids` ascend and `share` is 1."""
+        inputs, ids = inputs.contiguous(), ids.contiguous()
+        result = inputs.new_empty(ids.numel(), sum(self._widths))
+        for bank, part in zip(self._banks, result.split(self._widths, dim=1), strict=True):
+            bank.multiply(part, inputs, ids, share, many)
+        return result
 
 
 class _Bank:
-    def __init__(self, library: Library, matrices: Sequence[NativeMatrix]) -> None:
+    def __init__(self, library: Library, matrices: Alike) -> None:
         first = matrices[0]
         self._library, self._matrices = library, matrices
         self.mapped = any(each.mapped for each in matrices)
-        self._outputs, self.num_inputs = first.shape
+        self.num_outputs, self.num_inputs = first.shape
         self.compiled, self._widened = first.compiled, first.widened
         self._kernel, self._format, self._places = first.kernel, first.format, first.places
         self._weights = _table([each.weight for each in matrices])
@@ -84,8 +125,8 @@ class _Bank:
         biases = [each.bias for each in matrices if each.bias is not None]
         self._biases = _table(biases) if biases else None
         self._dtype = first.bias.dtype if first.bias is not None else None
-        self._of_steps = getattr(library, _KERNELS[first.kernel])
-        self._of_many = getattr(library, f"{_KERNELS[first.kernel]}_many")
+        self._of_steps: Kernel = getattr(library, _KERNELS[first.kernel])
+        self._of_many: Kernel = getattr(library, f"{_KERNELS[first.kernel]}_many")
 
     def __del__(self) -> None:
         # As of a matrix: a late thread may still look where a weight lies.
@@ -97,37 +138,25 @@ class _Bank:
         return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
 
     def prefetch(self, ids: Sequence[int]) -> None:
-        """Read those of these experts that aren't in memory, all at once."""
         for expert in ids:
             weight = self._matrices[expert].weight
             prefetch(weight.data_ptr(), weight.nbytes)
 
-    def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
-        """Row r of the result is row r // share of `inputs` through expert `ids`[r]."""
-        return self._multiply(self._of_steps, inputs, ids, share)
-
-    def of_many(self, inputs: Tensor, ids: Tensor) -> Tensor:
-        """Each row of `inputs` through its expert; `ids` ascend."""
-        return self._multiply(self._of_many, inputs, ids, 1)
-
-    def _multiply(self, kernel: object, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
-        assert callable(kernel)
-        inputs, ids = inputs.contiguous(), ids.contiguous()
-        result = inputs.new_empty(ids.numel(), self._outputs)
+    def multiply(self, result: Tensor, inputs: Tensor, ids: Tensor, share: int, many: bool) -> None:
+        kernel = self._of_many if many else self._of_steps
         kernel(
             *map(address, (inputs, self._weights, self._scales, self._biases, ids, result)),
-            ids.numel(), share, self._outputs, self.num_inputs, inputs.shape[1],
-            inputs.dtype == torch.bfloat16, get_num_threads(), self._widened, self._format,
-            address(self._places),
+            ids.numel(), share, self.num_outputs, self.num_inputs, inputs.shape[1],
+            result.stride(0), inputs.dtype == torch.bfloat16, get_num_threads(), self._widened,
+            self._format, address(self._places),
         )  # fmt: skip
-        return result
 
 
 def _table(tensors: Sequence[Tensor]) -> Tensor:
     return torch.tensor([each.data_ptr() for each in tensors], dtype=torch.int64)
 
 
-def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
+def alike(matrices: Sequence[Matrix]) -> Alike | None:
     """None unless all matrices are the library's, of one kind and size."""
     native = [each for each in matrices if isinstance(each, NativeMatrix)]
     kinds = {
@@ -139,6 +168,15 @@ def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
     return native if whole and native[0].shape[1] <= _WIDEST else None
 
 
+def _parts(matrices: Sequence[Matrix]) -> list[Alike] | None:
+    """The matrices, or those that each of them is stacked of; None unless all are `alike`."""
+    stacks = [each.matrices if isinstance(each, StackedMatrix) else [each] for each in matrices]
+    if len({len(each) for each in stacks}) != 1:
+        return None
+    found = [alike(part) for part in zip(*stacks, strict=True)]
+    return [part for part in found if part is not None] if None not in found else None
+
+
 def make_bank(
     library: Library,
     widened: bool,
@@ -146,7 +184,7 @@ def make_bank(
     down: Sequence[Matrix],
     activation: Activation,
 ) -> ExpertBank:
-    """Compiled if all matrices are `alike`."""
+    """Compiled if all matrices are `alike`, or all first parts, all second ones, ..."""
 
     def native(matrix: Matrix) -> Matrix:
         if not isinstance(matrix, PlainMatrix) or not is_bfloat(matrix.weight):
@@ -154,10 +192,11 @@ def make_bank(
         product: Product = "floats" if widened else "pairs"
         return NativeBfloatMatrix(library, matrix.weight.contiguous(), matrix.bias, product)
 
-    first, second = (alike(list(map(native, each))) for each in (up, down))
+    up, down = list(map(native, up)), list(map(native, down))
+    first, second = _parts(up), _parts(down)
     if first is None or second is None:
         return LoopedExperts(up, down, activation)
-    return NativeExperts(library, first, second, activation)
+    return NativeExperts(library, first, second, activation, LoopedExperts(up, down, activation))
 
 
 def route(

@@ -60,7 +60,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes,
                           .biases = all->biases,
                           .share = all->share};
     some.each.to = all->to;
-    some.each.to_stride = all->outputs;
+    some.each.to_stride = all->to_stride;
     for (; some.first < all->rows; some.first += MOST_ROUTED) {
         long rows = smaller(all->rows - some.first, MOST_ROUTED);
         for (long row = 0; row < rows; row++)

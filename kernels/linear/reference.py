@@ -121,7 +121,7 @@ class StackedMatrix(Matrix):
     """Matrices of the same inputs, their outputs concatenated."""
 
     def __init__(self, matrices: list[Matrix], widths: list[int]) -> None:
-        self._matrices, self._widths = matrices, widths
+        self.matrices, self._widths = matrices, widths
         self.num_bytes = sum(matrix.num_bytes for matrix in matrices)
 
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -136,12 +136,12 @@ class StackedMatrix(Matrix):
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
         parts = result.split(self._widths, dim=1)
-        for matrix, part in zip(self._matrices, parts, strict=True):
+        for matrix, part in zip(self.matrices, parts, strict=True):
             matrix.into(part, inputs, is_step)
 
     def first(self, num_outputs: int) -> Matrix:
         matrices, widths = list[Matrix](), list[int]()
-        for matrix, width in zip(self._matrices, self._widths, strict=True):
+        for matrix, width in zip(self.matrices, self._widths, strict=True):
             left = num_outputs - sum(widths)
             if left <= 0:
                 break

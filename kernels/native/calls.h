@@ -60,14 +60,14 @@ struct quantise {
 int waymark_quantise_int8(struct quantise *);
 int waymark_quantise_int4(struct quantise *);
 
-/* Rows through the matrices of experts: row r of `to` [rows, outputs] is row r / share of `from`
- * [rows / share, given] through that of expert `ids`[r], int32. `weights`, `scales` and `biases`
- * say for each expert where lies what struct linear calls `weight`, `scales` and `bias`; all are of
- * one size, and there may be no `biases`. */
+/* Rows through the matrices of experts: row r of `to` [rows, outputs], `to_stride` apart, is row r
+ * / share of `from` [rows / share, given] through that of expert `ids`[r], int32. `weights`,
+ * `scales` and `biases` say for each expert where lies what struct linear calls `weight`, `scales`
+ * and `bias`; all are of one size, and there may be no `biases`. */
 struct expert_rows {
     const void *from, *weights, *scales, *biases, *ids;
     void *to;
-    long rows, share, outputs, inputs, given;
+    long rows, share, outputs, inputs, given, to_stride;
     int is_bfloat, threads;
     int widened;        /* as of linear_bfloat_many */
     int format;         /* as of linear_blocks */

@@ -60,8 +60,8 @@ static int experts(int bfloat) {
     void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
     void *biases[] = {room(), room()};
     ((int *)ids)[2] = 1;
-    struct expert_rows all = {room(), weights, scales, biases,   ids,    room(), 3,
-                              3,      OUTPUTS, SIZE,   SIZE - 1, bfloat, 2,      0};
+    struct expert_rows all = {room(),  weights, scales,   biases,  ids,    room(), 3, 3,
+                              OUTPUTS, SIZE,    SIZE - 1, OUTPUTS, bfloat, 2,      0};
     int done = waymark_experts_int4(&all);
     all.share = 1;
     done = done && waymark_experts_int4_many(&all);

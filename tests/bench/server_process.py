@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -47,7 +49,7 @@ class ServerProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=self._environment,
+                env=self._environment, start_new_session=True,
             )  # fmt: skip
 
     def wait(self) -> None:
@@ -67,12 +69,17 @@ class ServerProcess:
         raise RuntimeError(f"{self.name} did not start: {said}")
 
     def stop(self, kill: bool = False) -> None:
+        """With its children, which outlive a server that is killed."""
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill() if kill else process.terminate()
         try:
-            process.wait(_STOP_S)
+            if not kill:
+                process.terminate()
+                process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            pass
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -18,11 +18,19 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
 
 from desktop.i18n import LANGUAGES_FOLDER, tr, use_language
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, SettingsFile, WindowSettings
+from desktop.store.settings import AppSettings, WindowSettings
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("actionContext", "actionSettings", "actionSearchMessages", "actionServer", "actionModels")
+PAGES = (
+    "actionContext",
+    "actionSettings",
+    "actionSearchMessages",
+    "actionServer",
+    "actionModels",
+    "actionCompare",
+)
 CODES = sorted(path.stem.removeprefix("waymark_") for path in LANGUAGES_FOLDER.glob("*.ts"))
 
 

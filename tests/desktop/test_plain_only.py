@@ -17,7 +17,7 @@ DOCUMENTS = "desktop/chat/markdown/block_text.py"
 # Its document loads nothing either, and its HTML is made by the renderer of replies.
 PRINTED = "desktop/export/printing.py"
 # Only a notification's text may be markup; there a chat's title is the title.
-TRAY = "desktop/background/tray.py"
+TRAY = "desktop/background.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("QLabel", "QPushButton", "QToolButton", "QAction", "QToolTip"), (PLAIN,)),

@@ -184,6 +184,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     ),
 }
 HEADED = ("qwen35-mtp",)
+FUSED = "fused-"
 SEEING = (
     "qwen35", "qwen35-mtp", "qwen35-minicpm", "qwen35moe", "qwen3vl", "qwen3vlmoe", "gemma3",
     "gemma4", "gemma4-experts", "gemma4-unified", "lfm2-vl", "wide",
@@ -284,14 +285,19 @@ class Converter:
 
 
 def convert(converter: Converter, name: str, place: Path, kind: str = "ALL_F32") -> Converted:
+    """With a name that begins with FUSED, projections to queries, keys and values are one tensor,
+    and so are gates and what they open."""
     folder, spelled = place / "folder", place / "released"
+    fused, name = name.startswith(FUSED), name.removeprefix(FUSED)
     if not folder.exists():
         (FAMILIES | OTHERS)[name](folder)
         released(folder, spelled)
     files = place / kind
     files.mkdir()
     mtp = name in HEADED
-    converter.convert(spelled, files / f"{name}.gguf", kind=kind, vision=False, mtp=mtp)
+    converter.convert(
+        spelled, files / f"{name}.gguf", kind=kind, vision=False, mtp=mtp, fused=fused
+    )
     if name in SEEING:
         tower = files / f"mmproj-{name}.gguf"
         converter.convert(spelled, tower, kind=kind, vision=True, mtp=False)

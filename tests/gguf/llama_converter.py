@@ -84,7 +84,9 @@ def write_vocabulary(model: Any) -> None:
     writer.add_chat_template((folder / "chat_template.jinja").read_text())
 
 
-def convert(folder: Path, target: Path, kind: str, vision: bool, mtp: bool) -> None:
+def convert(
+    folder: Path, target: Path, kind: str, vision: bool, mtp: bool, fused: bool = False
+) -> None:
     gguf = importlib.import_module("gguf")
     config = json.loads((folder / "config.json").read_text())
     module, name = (VISION if vision else TEXT)[config["model_type"]]
@@ -92,7 +94,10 @@ def convert(folder: Path, target: Path, kind: str, vision: bool, mtp: bool) -> N
     known = {"model_arch": family.model_arch, "no_mtp": not mtp, "set_vocab": write_vocabulary}
     converter = type("Tiny", (family,), known)
     # Transformers' reading of this family's config says experts where there are none.
-    given = {"hparams": config} if config["model_type"] == "nemotron_h" else {}
+    has_gate_up = gguf.MODEL_TENSOR.FFN_GATE_UP_EXP in gguf.MODEL_TENSORS[family.model_arch]
+    given: dict[str, Any] = {"fuse_qkv": fused, "fuse_gate_up_exps": fused and has_gate_up}
+    if config["model_type"] == "nemotron_h":
+        given["hparams"] = config
     converter(folder, getattr(gguf.LlamaFileType, kind), target, **given).write()
 
 

@@ -14,8 +14,9 @@ from core.loading.files import open_files
 from core.loading.plan import ModelPlan
 from core.models.decoder import Decoder
 from core.weights.container import Container
+from core.weights.gguf_container import GGUFContainer
 from tests.gguf.conftest import ConvertedOf
-from tests.gguf.families import FAMILIES, HEADED, SEEING
+from tests.gguf.families import FAMILIES, FUSED, HEADED, SEEING
 from tests.loads import load_model
 from tests.oracle.runs import CPU, deviation, greedy, our_logits, text
 
@@ -29,7 +30,13 @@ PATCHES = {
     "qwen35-minicpm": 48,
 }  # fmt: skip
 # Tensors that a folder may hold in another form.
-OTHERWISE = re.compile(r"\.experts\.|self_attn\.[kv]_b_proj\.")
+OTHERWISE = re.compile(
+    r"\.experts\.|self_attn\.[kv]_b_proj\.|shared_mlp\.(gate|up)_proj|linear_attn\.in_proj_(qkv|z)\."
+)
+# The converter doesn't fuse them.
+NEVER_FUSED = ("falcon-h1", "granite_swa", "jamba")
+# Queries with gates, rotated and biased rows, layers of other kinds, experts.
+FUSED_QUICKLY = ("qwen35-mtp", "qwen3next", "llama-biases", "kimi-linear", "gemma4-experts")
 # Words of scopes that spellings of a family have or don't have.
 SCOPES = re.compile(r"\b(?:model|language_model|backbone|vision_model)\.")
 
@@ -84,6 +91,25 @@ def test_G1_tensors_are_those_of_the_folder(name: str, converted: ConvertedOf) -
             theirs = as_in_file(theirs, each)
         assert ours.shape == theirs.shape or "embed_tokens" in each
         assert same(ours.float(), theirs.float(), each), each
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=() if each in FUSED_QUICKLY else pytest.mark.slow)
+        for each in FAMILIES
+        if not each.startswith(NEVER_FUSED)
+    ],
+)
+def test_G1_fused_tensors_are_split(name: str, converted: ConvertedOf) -> None:
+    made, apart = opened(converted(f"{FUSED}{name}").file), opened(converted(name).file)
+    assert isinstance(made, GGUFContainer) and isinstance(apart, GGUFContainer)
+    stored = {each.name for recipe in made.model.recipes.values() for each in recipe.parts}
+    assert any(each.endswith(".attn_qkv.weight") for each in stored)
+    whole, expected = planned(made), planned(apart)
+    assert whole.keys() == expected.keys()
+    for each, found in whole.items():
+        assert torch.equal(made.look_up(found), apart.look_up(expected[each])), each
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -118,6 +118,17 @@ def test_a_file_of_tiles_that_was_changed_is_made_again(file: Path, tmp_path: Pa
     assert not load(file, store).from_disk and load(file, store).from_disk
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="gives a file away")
+def test_a_file_of_tiles_that_belongs_to_another_user_is_made_again(
+    file: Path, tmp_path: Path
+) -> None:
+    store = store_in(tmp_path / "store")
+    load(file, store)
+    (tiles,) = tiles_in(store)
+    os.chown(tiles, 65_534, -1)
+    assert not load(file, store).from_disk and load(file, store).from_disk
+
+
 def test_weights_that_were_changed_get_other_tiles(file: Path, tmp_path: Path) -> None:
     store = store_in(tmp_path / "store")
     load(file, store)
@@ -200,9 +211,9 @@ def test_tiles_are_moved_to_their_place_when_nothing_maps_them(
 ) -> None:
     store, finish, maps = store_in(tmp_path / "store"), TileFile.finish, []
 
-    def watched(tiles: TileFile, digest: str) -> None:
+    def watched(tiles: TileFile, *digests: str) -> None:
         maps.append(Path("/proc/self/maps").read_text())
-        finish(tiles, digest)
+        finish(tiles, *digests)
 
     monkeypatch.setattr(TileFile, "finish", watched)
     load(file, store)
@@ -214,8 +225,8 @@ def test_a_file_that_changes_between_its_two_readings_is_refused(
 ) -> None:
     store, finish = store_in(tmp_path / "store"), TileFile.finish
 
-    def changed(tiles: TileFile, digest: str) -> None:
-        finish(tiles, digest)
+    def changed(tiles: TileFile, *digests: str) -> None:
+        finish(tiles, *digests)
         with file.open("r+b") as data:
             data.seek(-1, os.SEEK_END)
             data.write(b"x")

@@ -20,8 +20,8 @@ from core.loading.precision import (
     INT8,
     PUBLISHED,
     VARIABLE,
+    Chooser,
     Chosen,
-    choose_backend,
     choose_precision,
 )
 from core.weights.gguf_container import GGUFContainer
@@ -53,7 +53,15 @@ MODELS = {
     # Per-layer embeddings and experts beside each dense layer.
     "wide-gemma4": LARGE,
     "falcon-h1": SMALL,
+    "granitemoe": SMALL,
+    "lfm2moe": SMALL,
+    "fused-qwen35moe": SMALL,
+    "fused-llama-biases": SMALL,
 }
+
+
+# In one layer gates have another type than what they open.
+_IMPORTANT = ("attn_v", "ffn_down", "output.", "token_embd", "blk.0.ffn_gate", "blk.0.attn_gate")
 
 
 def mixed(names: tuple[str, ...]) -> Change:
@@ -61,7 +69,7 @@ def mixed(names: tuple[str, ...]) -> Change:
     usual, better = (blocks(GGMLQuantizationType[name]) for name in names)
 
     def change(name: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
-        important = any(part in name for part in ("attn_v", "ffn_down", "output.", "token_embd"))
+        important = any(part in name for part in _IMPORTANT)
         return (better if important else usual)(name, data)
 
     return change
@@ -121,9 +129,9 @@ def test_G2_a_gpu_multiplies_the_same_numbers(
     settings = ModelSettings(path="", precision="published", measure_kernels=False)
     with gpu.hardware_arithmetic():
         chosen = choose_precision(settings, ModelPlan(open_files(stored).container), CPU, 2**40)
-        kernels = choose_backend(settings, CPU, torch.float32, published=True)
+        kernels = Chooser().backend(CPU, torch.float32, published=True)
         in_blocks = found(stored, kernels)
-        plain = found(exact, choose_backend(settings, CPU, torch.float32))
+        plain = found(exact, Chooser().backend(CPU, torch.float32))
     assert chosen.precision == PUBLISHED and chosen.kernels.name == kernels.name
     assert kernels.name.endswith("matrices reference, blocks") and {1, 17} <= rows
     assert deviation(in_blocks, plain) < CLOSE
@@ -183,7 +191,7 @@ def test_blocks_stay_as_they_are_unless_something_else_is_wanted_or_fits(
 
     def chosen(plan: ModelPlan, precision: Precision, free: int = 2**40) -> Chosen:
         settings = ModelSettings(path="", precision=precision, device="cpu")
-        return choose_precision(settings, plan, CPU, free, lambda settings: torch.bfloat16)
+        return choose_precision(settings, plan, CPU, free)
 
     for precision in ("auto", "published"):
         assert chosen(quantised, precision).precision == PUBLISHED

@@ -24,8 +24,9 @@ from core.library.client import LibraryClient
 from core.library.facts import read_facts
 from core.library.machine import EngineNotes, Machine, expert_share
 from core.library.messages import Described, Device, ModelFacts, Rate, Way
+from core.loading import precision as choosing
 from core.loading.plan import ModelPlan
-from core.loading.precision import FLOAT32, PRECISIONS, choose_precision, faster_type
+from core.loading.precision import FLOAT32, PRECISIONS, Chooser, choose_precision
 from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from desktop.models.fits import Memory, judge
@@ -327,15 +328,18 @@ def test_licence_template_and_quantisation_are_read_as_text(
 
 
 @pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16], ids=str)
-def test_L4_the_choice_is_the_one_of_a_load(tmp_path: Path, fast: torch.dtype) -> None:
+def test_L4_the_choice_is_the_one_of_a_load(
+    tmp_path: Path, fast: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At every amount of free memory, by what the engine has measured before or after."""
-    store, settings = DiskStore(tmp_path), ModelSettings(path="", measure_kernels=True)
-    faster_type(settings, lambda formats: fast, notes=store)
+    monkeypatch.setattr(choosing, "faster_float", lambda formats: fast)
+    assert Chooser(measures=True, notes=DiskStore(tmp_path)).faster_type() == fast
     machine = UnmeasuredMachine(CPU, {}, EngineNotes(tmp_path, {}))
     facts, plan = read_facts(DEMO_MODEL, machine), ModelPlan(ModelFolder.open(DEMO_MODEL))
     assert (facts.ways[0].precision == "float32") is (fast == torch.float32)
+    monkeypatch.setattr(Chooser, "faster_type", lambda chooser: fast)
     for free in range(HEADROOM_BYTES, HEADROOM_BYTES + 2 * facts.ways[0].num_bytes, 3_000_000):
-        chosen = choose_precision(ModelSettings(path=""), plan, CPU, free, lambda _: fast)
+        chosen = choose_precision(ModelSettings(path=""), plan, CPU, free)
         way = judge(facts, Memory(free + TEXT_BYTES, 2**40), context=16).way
         assert way is not None and way.precision == chosen.precision.name
 

@@ -32,7 +32,7 @@ import torch
 from tests.loading.keeping import store_in
 from tests.loads import estimate_bytes, load_model
 from core.api.params import ModelSettings
-from core.loading.precision import choose_backend
+from core.loading.precision import Chooser
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear import int4, int8, native
@@ -53,7 +53,7 @@ torch.ones(2**20).bfloat16().float().sum()  # torch's own threads and buffers, b
 name, integers = NAMES.get(sys.argv[2], (sys.argv[2], None))
 dtype = getattr(torch, name)
 if sys.argv[3] == "chosen":
-    kernels = choose_backend(ModelSettings(path=""), torch.device("cpu"), dtype, integers)
+    kernels = Chooser().backend(torch.device("cpu"), dtype, integers)
 else:
     kernels = backend(sys.argv[3], dtype, integers=integers)
 folder = ModelFolder.open(Path(sys.argv[1]))

@@ -17,10 +17,22 @@ from core.weights.spec import Shape, WeightPlan
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
+from tests.bench.folders import RELEASED as SIZES
+from tests.bench.folders import config_of
 
 RELEASED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "releases.json").read_text(encoding="utf-8")
 )
+# Of these only their text stacks and transformers' sizes of the towers are known.
+NEMOTRON_OMNI: dict[str, Any] = {
+    "model_type": "nemotron_h_omni",
+    "llm_config": RELEASED["Nemotron-3-Nano-30B-A3B"],
+}
+MINICPM_V: dict[str, Any] = {
+    "model_type": "minicpmv4_7",
+    "text_config": config_of(SIZES["0.8B"])["text_config"],
+    "tie_word_embeddings": True,
+}
 WITH_EXPERTS = ("Qwen3.5-35B-A3B", "Qwen3-Next-80B-A3B", "Qwen3-30B-A3B")
 # As the compiled kernels store them: the table of embeddings stays in its file.
 FORMATS = [

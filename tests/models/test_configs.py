@@ -13,7 +13,15 @@ import torch
 from core.api.errors import BrokenConfigError
 from core.layers.rope import inverse_frequencies
 from kernels.common.shapes import DeltaShape, Mamba2Shape, Routing
-from tests.models.releases import RELEASED, WITH_EXPERTS, changed, parse, planned
+from tests.models.releases import (
+    MINICPM_V,
+    NEMOTRON_OMNI,
+    RELEASED,
+    WITH_EXPERTS,
+    changed,
+    parse,
+    planned,
+)
 
 CPU = torch.device("cpu")
 CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
@@ -61,6 +69,8 @@ CONFIGS: dict[str, dict[str, Any]] = RELEASED | {
     "gemma3_text": RELEASED["Gemma-3-4B"]["text_config"] | {"rope_scaling": None},
     "gemma4_text": {"model_type": "gemma4_text", "num_hidden_layers": 2},
     "nemotron_h": {"model_type": "nemotron_h", "layers_block_type": ["moe"]},
+    "nemotron_h_omni": NEMOTRON_OMNI,
+    "minicpmv4_7": MINICPM_V,
     "jamba": {"model_type": "jamba", "hidden_size": 72, "num_attention_heads": 8},
 }
 
@@ -196,6 +206,11 @@ granite | | layer_types=('linear_attention', 'linear_attention'); num_key_value_
     head_dim=16; mamba_d_head=1; mamba_n_heads=128; mamba_d_state=256; rms_norm_eps=1e-06;
     position_embedding_type='nope'; shared_intermediate_size=1024
 nemotron_h | num_local_experts=5 | n_routed_experts=5
+nemotron_h_omni | | text_config.n_routed_experts=128; text_config.num_nextn_predict_layers=0;
+    vision_config.num_hidden_layers=32; vision_config.side=128; projector_hidden_size=4096
+nemotron_h_omni | vit_hidden_size=640; vision_config={'hidden_size': 640} | vision_hidden_size=640
+minicpmv4_7 | insert_layer_id=3 | vision_config.side=14; insert_layer_id=3;
+    tie_word_embeddings=True
 Nemotron-Nano-9B-v2 | mamba_n_groups=4; mamba_d_conv=3; mamba_dt_min=0.01; mamba_conv_bias=False |
     n_groups=4; conv_kernel=3; time_step_min=0.01; use_conv_bias=False
 Jamba-1.5-Mini | | mamba_expand=2; mamba_d_state=16; mamba_dt_rank=256; mamba_d_conv=4;
@@ -584,6 +599,19 @@ Nemotron-3-Nano-30B-A3B:
     n_group=4; topk_group=5 -> topk_group | n_group=64; topk_group=2 -> num_experts_per_tok |
     n_shared_experts=2 | moe_latent_size=0 | moe_latent_size=64; mlp_bias=True -> mlp_bias |
     routed_scaling_factor=0.0
+nemotron_h_omni:
+    llm_config=None -> text_config | llm_config.num_key_value_heads=7 | downsample_ratio=0.25 |
+    vit_hidden_size=640 -> vision_hidden_size | vision_config={'num_attention_heads': 7} ->
+    num_attention_heads | vision_config={'max_img_size': 8} -> max_img_size |
+    vision_config={'use_swiglu_ffn': True} -> use_swiglu_ffn |
+    vision_config={'qkv_bias': False} -> qkv_bias | vision_config={'hidden_act': 'relu'} ->
+    hidden_act | vision_config={'mlp_ratio': 1e-09} -> mlp_ratio |
+    vision_config={'mlp_ratio': 1e+20} -> mlp_ratio | vision_config={'num_registers': -1} ->
+    num_registers
+minicpmv4_7:
+    downsample_mode='4x' | insert_layer_id=12 | insert_layer_id=-1 |
+    vision_config={'image_size': 8} -> image_size | vision_config={'num_channels': 1} ->
+    num_channels | merger_times=2 | text_config=None
 Jamba-1.5-Mini:
     attn_layer_offset=8 | attn_layer_period=0 | expert_layer_offset=2 | num_experts_per_tok=17 |
     num_experts=0 | num_experts=65537 | num_key_value_heads=5 | mamba_d_conv=1 |

@@ -13,7 +13,14 @@ from core.layers.memory import checkpoint_bytes, kv_size
 from core.weights.spec import planned_bytes
 from tests.bench.folders import RELEASED as QWEN3_5_SIZES
 from tests.bench.folders import config_of
-from tests.models.releases import FORMATS, RELEASED, WITH_EXPERTS, planned
+from tests.models.releases import (
+    FORMATS,
+    MINICPM_V,
+    NEMOTRON_OMNI,
+    RELEASED,
+    WITH_EXPERTS,
+    planned,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 NAMES = (
@@ -44,6 +51,8 @@ NAMES = (
 RELEASES: dict[str, dict[str, Any]] = {
     **{f"Qwen3.5-{size}": config_of(shape) for size, shape in QWEN3_5_SIZES.items()},
     **{name: RELEASED[name] for name in NAMES},
+    "MiniCPM-V-4.7-1B": MINICPM_V,
+    "Nemotron-3-Nano-Omni-30B-A3B": NEMOTRON_OMNI,
 }
 
 

@@ -57,8 +57,11 @@ class Picture:
         key = f"picture {self.seed:>8}".encode()
         return Image(key, rows, columns, max(rows, columns))
 
+    def rows_of(self, model: Decoder) -> Tensor:
+        return model.encode_image(self.pixels, self.rows, self.columns, lambda: None)
 
-Pieces = Sequence[tuple[int, ...] | Picture]
+
+Pieces = Sequence[tuple[int, ...] | TextRun | Picture]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,12 @@ def text(count: int, seed: int = 0) -> tuple[int, ...]:
 
 def prompt_of(pieces: Pieces, grid: int = 4096) -> Prompt:
     segments: list[Segment] = [
-        piece.segment if isinstance(piece, Picture) else TextRun(piece) for piece in pieces
+        piece.segment
+        if isinstance(piece, Picture)
+        else TextRun(piece)
+        if isinstance(piece, tuple)
+        else piece
+        for piece in pieces
     ]
     return Prompt(tuple(segments), frozenset(), grid)
 
@@ -123,9 +131,9 @@ def inputs(model: Decoder, pieces: Pieces) -> tuple[Tensor, Tensor]:
     """
     wider = model.image_width - model.hidden_size
     rows = [
-        model.encode_image(piece.pixels, piece.rows, piece.columns, lambda: None)
+        piece.rows_of(model)
         if isinstance(piece, Picture)
-        else functional.pad(model.embed(torch.tensor(piece)), (0, wider))
+        else functional.pad(model.embed(torch.tensor(getattr(piece, "ids", piece))), (0, wider))
         for piece in pieces
     ]
     return torch.cat(rows), positions(pieces)

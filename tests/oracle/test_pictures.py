@@ -5,25 +5,42 @@ A row of FAMILIES has what each family's folder is made of, and the prompts it i
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import Gemma4UnifiedForConditionalGeneration
+from transformers import Gemma4UnifiedForConditionalGeneration, MiniCPMV4_7Processor
+from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
+    MiniCPMV4_6ImageProcessorPil,
+)
 
-from core.api.prompt import Image
+from core.api.prompt import Image, TextRun
+from core.engine.debug import check_positions
+from core.text.chat_text import ChatText
+from core.vision.kinds import open_processor
 from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
-from tests.oracle import runs, tiny_gemma3, tiny_gemma4, tiny_lfm, tiny_lfm2_vl, tiny_minicpm_v
+from tests.oracle import (
+    runs,
+    tiny_gemma3,
+    tiny_gemma4,
+    tiny_lfm,
+    tiny_lfm2_vl,
+    tiny_minicpm_v,
+    tiny_nemotron_omni,
+)
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CPU,
@@ -46,9 +63,12 @@ from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
 from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
 from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
 from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
-from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, make_minicpm_v_pair
+from tests.oracle.tiny_minicpm_v import OnCanvas, TinyMiniCpmV, make_minicpm_v_pair
+from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, make_nemotron_omni_pair
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
-from tests.oracle.tiny_text import TinyLfm2
+from tests.oracle.tiny_text import TinyLfm2, TinyNemotron
+from tests.text.chats import PICTURE, chat, user
+from tests.vision.pictures import held, noise
 
 B = torch.bfloat16
 
@@ -109,6 +129,38 @@ MINICPM_V = {
     "plain": TinyMiniCpmV(),
     "untied": TinyMiniCpmV(Tiny(layers="FL", tied=False), depth=2, inserted=0, seed=1),
     "last-layer": TinyMiniCpmV(hidden=36, heads=3, depth=2, inserted=1, side=1, seed=2),
+}
+ON_CANVAS = {
+    "plain": TinyMiniCpmV(on_canvas=True, seed=3),
+    "untied": TinyMiniCpmV(
+        Tiny(layers="FL", tied=False),
+        hidden=36,
+        heads=3,
+        depth=2,
+        inserted=0,
+        on_canvas=True,
+        seed=4,
+    ),
+}
+NEMOTRON_OMNI = {
+    "plain": TinyNemotronOmni(),
+    "one-head": TinyNemotronOmni(
+        TinyNemotron("M*-", seed=1),
+        hidden=36,
+        heads=1,
+        side=3,
+        others={"num_cls_tokens": 1, "num_registers": 0, "mlp_ratio": 2.5},
+        seed=1,
+    ),
+    # As those with an MTP head.
+    "last-norm": TinyNemotronOmni(
+        TinyNemotron(
+            "*E",
+            others={"num_nextn_predict_layers": 1, "mtp_layers_block_type": ["attention", "moe"]},
+        ),
+        depth=1,
+        seed=2,
+    ),
 }
 GEMMA3 = {
     "vision": TinyGemma3(),
@@ -199,6 +251,20 @@ IN_LINE = mixed(InLine(4, 6), InLine(2, 8, 1), 62)
 LINES = three(InLine(6, 10, 1), InLine(2, 4, 2), InLine(2, 2, 3))
 SQUARES = mixed(Shaped(4, 8, 0, 4, 4), Shaped(8, 16, 1, 4, 4), 62)
 SEVERAL_SQUARES = three(Shaped(12, 8, 1, 4, 4), Shaped(4, 4, 2, 4, 4), Shaped(8, 8, 3, 4, 4))
+# A whole, and two by one, one by three and two by three slices.
+CANVASES = OnCanvas(30, 60, 1), OnCanvas(75, 50, 2), OnCanvas(30, 200, 3), OnCanvas(90, 140, 4)
+SLICED = [
+    text(5),
+    CANVASES[1],
+    CANVASES[1].line_break,
+    text(7, 1),
+    CANVASES[0],
+    text(9, 2),
+    CANVASES[3],
+    CANVASES[3].line_break,
+    CANVASES[3].line_break,
+    text(30, 3),
+]
 SHAPES = three(Shaped(6, 10, 1), Shaped(2, 4, 2), Shaped(2, 2, 3))
 
 
@@ -287,6 +353,16 @@ FAMILIES = {
         bound=math.inf,  # as of Qwen3.5
         given=tiny_minicpm_v.oracle_inputs,
     ),
+    "minicpm_v4_7": Row(
+        make_minicpm_v_pair,
+        ON_CANVAS,
+        ("plain",),
+        {"several": three(*CANVASES[:3]), "mixed": SLICED},
+        TinyMiniCpmV(on_canvas=True, dtype=B, seed=9),
+        "MiniCPMV4_7ForConditionalGeneration",
+        bound=math.inf,  # as of Qwen3.5
+        given=tiny_minicpm_v.oracle_inputs,
+    ),
     "lfm3_vl": Row(
         make_lfm3_vl_pair,
         LFM3_VL,
@@ -296,6 +372,15 @@ FAMILIES = {
         "Lfm3VlForConditionalGeneration",
         bound=3e-2,  # the oracle is rougher
         given=tiny_lfm.oracle_inputs,
+    ),
+    "nemotron_omni": Row(
+        make_nemotron_omni_pair,
+        NEMOTRON_OMNI,
+        ("plain",),
+        {"several": SHAPES, "mixed": SHAPED},
+        TinyNemotronOmni(dtype=B, seed=9),
+        "NemotronH_Omni_Reasoning_V3",
+        given=tiny_nemotron_omni.oracle_inputs,
     ),
     "gemma3": Row(
         make_gemma3_pair,
@@ -525,3 +610,47 @@ def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:
     oracle: Any = transformers.Gemma3ForConditionalGeneration.from_pretrained(tmp_path, dtype=B)
     ids = torch.arange(40)
     assert torch.equal(model.embed(ids), oracle.get_input_embeddings()(ids))
+
+
+# ---------------------------------------------------------------- MiniCPM-V 4.7
+
+
+def test_a_chat_on_a_canvas_has_the_reference_s_ids_and_positions(tmp_path: Path) -> None:
+    """The line break after a picture is a token of its own, which the picture keeps."""
+    tiny = TinyMiniCpmV(on_canvas=True, slice_patches=12, seed=5)
+    oracle: Any = make_minicpm_v_pair(tmp_path, tiny).oracle
+    chat_text, config = ChatText.open(tmp_path), json.loads((tmp_path / "config.json").read_text())
+    processor = open_processor(tmp_path, config, None, chat_text.token_id)
+    shown = [noise(90, 140), noise(30, 20, seed=1), noise(130, 40, seed=2)]
+    processed = [processor.process(held(each)) for each in shown]
+    assert [len(each.grids) for each in processed] == [5, 1, 4]
+    asked = user(PICTURE, "What ", PICTURE, " and\n", PICTURE)
+    prompt = chat_text.render(chat(asked), [each.image for each in processed], None, 64).prompt
+    check_positions(prompt)
+
+    pad, pad_id = "<|image_pad|>", tiny_minicpm_v.mark_id("<|image_pad|>")
+    theirs = MiniCPMV4_6ImageProcessorPil(**tiny_minicpm_v.preprocessor(tiny))(
+        [numpy.asarray(each) for each in shown],
+        input_data_format="channels_last",
+        return_tensors="pt",
+    )
+    tokens = SimpleNamespace(slice_mode=True, image_token=pad, video_token="")
+    for kind in ("image", "slice", "image_id"):
+        setattr(tokens, f"{kind}_start_token", f"<{kind}>")
+        setattr(tokens, f"{kind}_end_token", f"</{kind}>")
+    spelled = [
+        MiniCPMV4_7Processor.replace_image_token(tokens, theirs, index, image_token_divisor=16)
+        for index in range(len(shown))
+    ]
+    numbered = MiniCPMV4_7Processor._prepend_local_ids(tokens, [pad * len(shown)], spelled, pad)
+    written = "<|im_start|>user\n{}\nWhat {}\n and\n{}\n<|im_end|>\n<|im_start|>assistant\n"
+    expected = tiny_minicpm_v.tokenizer().encode(written.format(*numbered)).ids
+    grids, ours = iter(processed), list[int]()
+    for segment in prompt.segments:
+        text_ids = isinstance(segment, TextRun) and segment.ids
+        ours += text_ids or tiny_minicpm_v.ids_of(next(grids).grids, pad_id)
+    assert ours == expected
+    ids = torch.tensor([expected])
+    places, _ = oracle.model.get_rope_index(ids, (ids == pad_id).int(), theirs["target_sizes"])
+    found = torch.cat([torch.tensor(run.position_ids()) for run in prompt.runs], dim=1)
+    assert torch.equal(found, places[:, 0])

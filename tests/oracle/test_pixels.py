@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,9 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
     smart_resize,
 )
 
-from core.vision.kinds import ImageProcessor, open_processor
+from core.api.errors import BrokenConfigError
+from core.models.siglip import in_squares
+from core.vision.kinds import ImageProcessor, PatchImageProcessor, open_processor
 from tests.vision.pictures import decoded, held, noise
 
 CLIP = {
@@ -134,3 +139,94 @@ def test_turned_photographs_equal_the_reference(
     noise(90, 50).save(path, exif=exif)
     upright = ImageOps.exif_transpose(Image.open(path))
     assert_equal(pair_of("qwen3_5"), upright, decoded(path))
+
+
+# ------------------------------------------------------------------ Nemotron Omni
+
+
+@pytest.fixture(scope="module")
+def omni() -> dict[str, Any]:
+    """The functions of transformers' processor, whose module needs torchvision."""
+    package = "transformers.models.nemotron_h_omni"
+    spec = importlib.util.find_spec(f"{package}.image_processing_nemotron_h_omni")
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    functions: list[ast.stmt] = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    found: dict[str, Any] = {"math": math}
+    exec(compile(ast.Module(functions, []), spec.origin, "exec"), found)
+    return found
+
+
+def omni_processor(folder: Path, limit: int | None = None, **settings: Any) -> PatchImageProcessor:
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
+    found = open_processor(folder, {"model_type": "nemotron_h_omni"}, limit)
+    assert isinstance(found, PatchImageProcessor)
+    return found
+
+
+def test_grids_of_patches_equal_the_reference(omni: dict[str, Any], tmp_path: Path) -> None:
+    published = omni_processor(tmp_path)
+    assert published.max_tokens == 3328
+    small = omni_processor(tmp_path, min_num_patches=16, max_num_patches=400)
+    for height in range(1, 5000, 61):
+        for width in range(1, 5000, 67):
+            if max(height, width) > 200 * min(height, width):
+                continue
+            for ours, limits in ((published, (1024, 13_312)), (small, (16, 400))):
+                plan = ours.measure(width, height)
+                grid = omni["get_patch_grid_size"](height, width, 16, 2, *limits)
+                assert (plan.grids[0].rows, plan.grids[0].columns) == grid
+                assert plan.tokens <= ours.max_tokens
+
+
+@pytest.mark.parametrize("limit", [4, 16, 64, 300])
+def test_a_limit_of_patches_is_kept_by_every_shape(tmp_path: Path, limit: int) -> None:
+    made = omni_processor(tmp_path, limit)
+    for size in ((1, 1), (1, 200), (2000, 10), (4000, 20), (16, 3200), (800, 600), (9000, 9000)):
+        assert 1 <= made.measure(*size).tokens <= made.max_tokens == limit
+
+
+@pytest.mark.parametrize("size", [(64, 96), (50, 70), (200, 40)])
+def test_patches_equal_the_reference_between_black_and_white(
+    omni: dict[str, Any], tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """1.5 levels of 256 apart where a picture is resized: the reference doesn't round, nor limit
+    what its weights put beyond black and white, which these greys don't reach."""
+    settings = {"min_num_patches": 16, "max_num_patches": 400, "norm_mean": [0.5, 0.4, 0.3]}
+    made = omni_processor(tmp_path, **settings)
+    picture = noise(*size).point(lambda level: 64 + level // 2)
+    found = made.process(held(picture))
+    (grid,) = found.grids
+    pixels = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
+    pixels = pixels.view(1, *picture.size[::-1], 3).permute(0, 3, 1, 2).float()
+    wanted = 16 * grid.rows, 16 * grid.columns
+    resized = torch.nn.functional.interpolate(pixels, wanted, mode="bicubic", antialias=True)
+    mean, std = (
+        torch.tensor(each).view(3, 1, 1) for each in (settings["norm_mean"], CLIP["image_std"])
+    )
+    expected = (resized / 255 - mean) / std
+    patches = omni["convert_image_to_patches"](expected, 16)[0]
+    same_size = wanted == picture.size[::-1]
+    most = 1e-6 if same_size else 1.5 / 255 / 0.26
+    assert (found.pixels - in_squares(patches, grid.rows, grid.columns)).abs().max() <= most
+    assert same_size == (size == (64, 96))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"patch_size": 0},
+        {"min_num_patches": 0},
+        {"max_num_patches": -2},
+        {"max_num_patches": 10**9, "max_model_len": 10**9},
+        {"max_model_len": "long"},
+        {"downsample_ratio": 0.25},
+        {"do_resize": False},
+    ],
+    ids=str,
+)
+def test_settings_of_patches_that_make_no_sense_are_refused(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(BrokenConfigError):
+        omni_processor(tmp_path, **settings)

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from core.api.chat import AssistantMessage, Message, SystemMessage, TextPart, UserMessage
 from core.text.chat_text import ChatText
+from tests.gguf.vocabularies import llama_models
 from tests.text.chats import (
     IMAGE,
     PICTURE,
@@ -28,6 +29,7 @@ from tests.text.chats import (
     sampled,
     system,
     user,
+    words,
 )
 from tests.text.tiny_tokenizer import FAMILIES, SIGHTED, write_text_folder
 
@@ -199,3 +201,50 @@ def test_templates_render_as_the_oracles(
     plain = [{"role": "user", "content": " <s> what </think> <|im_end|> "}]
     expected = tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
     assert text._kit.template.render(plain, None, 0.0) == expected
+
+
+# ------------------------------------------------------------------ published templates
+
+MINISTRAL, LFM = "mistralai-Ministral-3-14B-Reasoning-2512", "LFM2.5-8B-A1B"
+NEMOTRON = "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "ends", "thinking", "thought"),
+    [
+        # These two have no switch, and open their thoughts themselves.
+        (MINISTRAL, "mistral", "[/INST]", None, "[THINK]hm[/THINK]"),
+        (MINISTRAL, "mistral", "[/INST]", None, ""),
+        (LFM, "lfm2", "<|im_end|>", None, "<think>hm</think>"),
+        (LFM, "lfm2", "<|im_end|>", None, ""),
+        (NEMOTRON, "chatml", "<|im_end|>", True, "hm\n</think>\n"),
+        (NEMOTRON, "chatml", "<|im_end|>", False, ""),
+    ],
+)
+def test_T1_T5_three_turns_of_a_published_template(
+    name: str, kind: str, ends: str, thinking: bool | None, thought: str, tmp_path: Path
+) -> None:
+    source = (llama_models() / "templates" / f"{name}.jinja").read_text("utf-8")
+    text = ChatText.open(write_text_folder(tmp_path, kind, source))
+    tokenizer: Any = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    assert text.spliced and text.thinking.known
+    assert text.has_thinking_switch == (thinking is not None)
+    said: list[Message | str] = [system("Be brief.")]
+    asked, end = list[int](), added_id(text, ends)
+    for question, answer in (("What is it?", "It shows two"), ("And?", "One line"), ("Why?", "")):
+        said.append(question)
+        rendered = render(text, chat(*said), thinking)
+        found = rendered.prompt.ids(0)
+        shown = [as_dict(message) for message in chat(*said).messages]
+        options = {"add_generation_prompt": True, "enable_thinking": thinking is not False}
+        expected = tokenizer.apply_chat_template(shown, tokenize=False, **options)
+        assert found == tokenizer.encode(expected, add_special_tokens=False)
+        assert words(text, found) == expected
+        assert found[: len(asked)] == asked and rendered.opens_reasoning is bool(thinking)
+        asked = found[: len(found) - found[::-1].index(end)]
+        ids = text._kit.tokenizer.encode_published(thought) + plain_ids(text, answer)
+        reply = sampled(text, ids, rendered.opens_reasoning, answer)
+        said.append(reply.model_copy(update={"reasoning": "hm" if thought else ""}))
+    other = render(text, chat(*said[:3], "Or else?"), thinking)
+    start = other.message_starts[2].value
+    assert other.prompt.ids(0)[:start] == asked[:start] and start > 12

@@ -1,22 +1,31 @@
-"""Tiny MiniCPM-V 4.6 folders, made with transformers' own classes, and prompts for both sides."""
+"""Tiny MiniCPM-V folders, made with transformers' own classes, and prompts for both sides."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL.Image import Resampling
 from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 from transformers import (
     MiniCPMV4_6Config,
     MiniCPMV4_6ForConditionalGeneration,
+    MiniCPMV4_7Config,
+    MiniCPMV4_7ForConditionalGeneration,
     PreTrainedModel,
 )
 
+from core.api.prompt import Image, TextRun
+from core.models.decoder import Decoder
+from core.vision.configs import HALF
+from core.vision.processor import Grid, ResizePlan
+from core.vision.slices import MARK_KEYS, MARKS, SliceConfig, SliceImageProcessor
 from tests.oracle import checkpoints
 from tests.oracle.checkpoints import (
     PLAIN_TEMPLATE,
@@ -45,6 +54,7 @@ class TinyMiniCpmV:
     patch: int = 4
     slices: int = 4
     slice_patches: int = 8
+    on_canvas: bool = False
     dtype: torch.dtype = torch.float32
     seed: int = 0
 
@@ -57,9 +67,19 @@ def tokenizer() -> Tokenizer:
     return result
 
 
+def mark_id(text: str) -> int:
+    found = tokenizer().token_to_id(text.replace("\n", "\u010a"))
+    assert found is not None
+    return found
+
+
 def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
     """The oracle itself, float32."""
-    config = MiniCPMV4_6Config(
+    kind, marks = MiniCPMV4_6Config, {}
+    if tiny.on_canvas:
+        kind = MiniCPMV4_7Config
+        marks = {key: mark_id(mark) for key, mark in zip(MARK_KEYS, MARKS, strict=True)}
+    config = kind(
         text_config={"model_type": "qwen3_5_text", **text_config(tiny.text)},
         vision_config={
             "hidden_size": tiny.hidden,
@@ -72,8 +92,14 @@ def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
         insert_layer_id=tiny.inserted,
         image_token_id=checkpoints.token_id("<|image_pad|>"),
         tie_word_embeddings=tiny.text.tied,
+        **marks,
     )
-    model: PreTrainedModel = MiniCPMV4_6ForConditionalGeneration(config)
+    oracle = (
+        MiniCPMV4_7ForConditionalGeneration
+        if tiny.on_canvas
+        else MiniCPMV4_6ForConditionalGeneration
+    )
+    model: PreTrainedModel = oracle(config)
     randomise(model, tiny.seed, _is_norm)
     model.train(False)
     return model
@@ -103,7 +129,9 @@ def write_minicpm_v(path: Path, tiny: TinyMiniCpmV = TinyMiniCpmV()) -> PreTrain
     tokenizer().save(str(path / "tokenizer.json"))
     (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
     (path / "preprocessor_config.json").write_text(json.dumps(preprocessor(tiny)))
-    (path / "chat_template.jinja").write_text(TEMPLATE)
+    # A canvas keeps the line break after it.
+    template = TEMPLATE.replace("_pad|>", "_pad|>\\n") if tiny.on_canvas else TEMPLATE
+    (path / "chat_template.jinja").write_text(template)
     return model
 
 
@@ -111,14 +139,90 @@ def make_minicpm_v_pair(path: Path, tiny: TinyMiniCpmV) -> Pair:
     return Pair(write_minicpm_v(path, tiny), load(path))
 
 
+@dataclass(frozen=True)
+class OnCanvas(Shaped):
+    """Random patches of a picture of `rows` x `columns` pixels, and of its slices if it is large;
+    a slice has at most 2 x 2 tokens of 4 x 4 patches."""
+
+    slice_size: int = 48
+
+    @property
+    def plan(self) -> ResizePlan:
+        marks = tuple(map(mark_id, MARKS))
+        config = SliceConfig(
+            patch_size=self.patch,
+            size=self.slice_size,
+            most_slices=6,
+            limit=0,
+            marks=marks,
+            mean=HALF,
+            std=HALF,
+            resample=Resampling.BICUBIC,
+            do_rescale=True,
+            rescale_factor=1 / 255,
+            do_normalize=True,
+        )
+        return SliceImageProcessor(config, on_canvas=True).measure(self.columns, self.rows)
+
+    @property
+    def pixels(self) -> Tensor:
+        count = sum(grid.num_patches for grid in self.plan.grids)
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.rand((count, 3 * self.patch**2), generator=generator) * 2 - 1
+
+    @property
+    def segment(self) -> Image:
+        plan, key = self.plan, f"canvas {self.seed:>9}".encode()
+        places = plan.num_positions, plan.in_line, plan.canvas
+        return Image(key, plan.rows, plan.columns, *places, plan.kept_ids)
+
+    @property
+    def line_break(self) -> TextRun:
+        """Which follows the picture and is kept at its start."""
+        return TextRun((mark_id("\n"),), self.segment.num_positions)
+
+    def rows_of(self, model: Decoder) -> Tensor:
+        rows, grids = [], self.plan.grids
+        for grid, pixels in zip(
+            grids, self.pixels.split([grid.num_patches for grid in grids]), strict=True
+        ):
+            encoded = model.encode_image(pixels, grid.rows, grid.columns, lambda: None)
+            before, after = (model.embed(torch.tensor(each)) for each in (grid.before, grid.after))
+            rows += [before, encoded, after]
+        return torch.cat(rows)
+
+
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """The arguments of the oracle's forward: patches side by side, as its processor orders them."""
+    """What the oracle's forward takes: patches side by side, in the order of its processor."""
     pad = checkpoints.token_id("<|image_pad|>")
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(pad)])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
-    if pictures:
-        patch = pictures[0].patch
-        patches = torch.cat([each.pixels for each in pictures]).view(-1, patch, patch, 3)
-        given["pixel_values"] = patches.permute(3, 1, 0, 2).reshape(1, 3, patch, -1)
-        given["target_sizes"] = torch.tensor([[each.rows, each.columns] for each in pictures])
+    if not pictures:
+        return given
+    patch = pictures[0].patch
+    patches = torch.cat([each.pixels for each in pictures]).view(-1, patch, patch, 3)
+    given["pixel_values"] = patches.permute(3, 1, 0, 2).reshape(1, 3, patch, -1)
+    shapes = [[each.rows, each.columns] for each in pictures]
+    if isinstance(pictures[0], OnCanvas):
+        grids = [grid for each in pictures for grid in each.plan.grids]
+        shapes = [[grid.rows, grid.columns] for grid in grids]
+        given["input_ids"] = torch.tensor([_with_marks(pieces, pad)])
+        given["mm_token_type_ids"] = (given["input_ids"] == pad).int()
+    given["target_sizes"] = torch.tensor(shapes)
     return given
+
+
+def _with_marks(pieces: Pieces, pad: int) -> list[int]:
+    ids: list[int] = []
+    for piece in pieces:
+        if isinstance(piece, OnCanvas):
+            ids += ids_of(piece.plan.grids, pad)
+        else:
+            ids += getattr(piece, "ids", piece)
+    return ids
+
+
+def ids_of(grids: Sequence[Grid], pad: int) -> list[int]:
+    """Those of a picture: its marks, and `pad` for each of its tokens."""
+    parts = [(*grid.before, *[pad] * (grid.num_patches // 16), *grid.after) for grid in grids]
+    return [token_id for part in parts for token_id in part]

@@ -383,7 +383,7 @@ class TinyNemotron(TinyMamba):
     top_k: int = 3
 
 
-def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
+def nemotron_config(tiny: TinyNemotron) -> dict[str, Any]:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "layers_block_type": [_NEMOTRON_KINDS[letter] for letter in tiny.layers],
@@ -399,9 +399,19 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
         "moe_shared_expert_intermediate_size": 40,
         "routed_scaling_factor": 2.5,
     }
-    config = NemotronHConfig(**settings | dict(tiny.others))
-    model = _spread(NemotronHForCausalLM(config), tiny.seed, "norm.weight", "norm_f.weight", ".D")
-    generator = torch.Generator().manual_seed(tiny.seed)
+    return settings | dict(tiny.others)
+
+
+def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
+    config = NemotronHConfig(**nemotron_config(tiny))
+    return spread_nemotron(NemotronHForCausalLM(config), tiny.seed)
+
+
+def spread_nemotron(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    """Also of Nemotron Omni, whose tower has other norms and scales."""
+    norms = "norm.weight", "norm_f.weight", "norm1.weight", "norm2.weight"
+    model = _spread(model, seed, *norms, "lambda1", ".D")
+    generator = torch.Generator().manual_seed(seed)
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
             buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))

@@ -6,17 +6,25 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from gguf import GGMLQuantizationType
 
 from core.api.chat import ImagePart
+from core.api.model_info import HEADROOM_BYTES
+from core.engine import loaded
 from core.engine.loaded import LoadedModel
+from core.loading.model import ReadModel, read_model
+from core.loading.plan import HeldPlan
 from core.loading.precision import VARIABLE
+from kernels.native.library import compiled
 from tests.gguf.families import Converter, convert
 from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models
+from tests.loading.keeping import WRITTEN_NS
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
@@ -33,6 +41,7 @@ from tests.oracle.tiny_lfm import (
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_minicpm_v import TinyMiniCpmV, write_minicpm_v
 from tests.oracle.tiny_mtp import add_head, head_tensors
+from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, write_nemotron_omni
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import (
     TinyFalconH1,
@@ -132,7 +141,7 @@ HEADED: dict[str, Callable[[Path], object]] = {
     "headed": lambda path: with_head(path, Tiny(layers="LFLF", seed=5)),
     "headed_moe": lambda path: with_head(path, Tiny(layers="LF", seed=12), experts=True),
 }
-# Their pictures are positions in a line, and of one family large ones several tiles.
+# Their pictures are positions in a line or on a canvas, and some families' large ones tiles.
 TILED: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
@@ -144,6 +153,21 @@ TILED: dict[str, Callable[[Path], object]] = {
         path,
         TinyMiniCpmV(
             Tiny(layers="LF", seed=21), depth=2, inserted=0, patch=8, slice_patches=32, seed=21
+        ),
+    ),
+    "nemotron_omni": lambda path: write_nemotron_omni(
+        path, TinyNemotronOmni(TinyNemotron("M*", seed=24), depth=1, patch=8, seed=24)
+    ),
+    "minicpm_v4_7": lambda path: write_minicpm_v(
+        path,
+        TinyMiniCpmV(
+            Tiny(layers="LF", seed=22),
+            depth=2,
+            inserted=0,
+            patch=8,
+            slice_patches=32,
+            on_canvas=True,
+            seed=22,
         ),
     ),
 }
@@ -217,6 +241,8 @@ BLOCKS: dict[str, tuple[dict[str, str], str]] = {
     ),
 }  # fmt: skip
 PUBLISHED = [(name, "published") for name in BLOCKS]
+# The same, mapped from the file of tiles that an earlier load kept.
+MAPPED = [(name, "mapped") for name in BLOCKS]
 # Of each kind of layer, template and picture one; the others are tested by `make test-slow`.
 FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
        "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
@@ -275,7 +301,9 @@ def _write(folder: Path, name: str) -> Path:
 
 
 @cache
-def _load(folder: Path, precision: str, _wish: str) -> LoadedModel:
+def _load(folder: Path, precision: str, wish: str) -> LoadedModel:
+    if precision == "mapped":
+        return load_mapped(folder, folder.with_name(f"tiles {wish}"))
     return load(folder, precision=precision)
 
 
@@ -289,6 +317,22 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         return _FOLDERS[name]
 
     return make
+
+
+def load_mapped(file: Path, folder: Path) -> LoadedModel:
+    """The second load of a file of BLOCKS, as with too little memory for them."""
+
+    def without_room(plan: HeldPlan, *given: Any, **options: Any) -> ReadModel:
+        room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES
+        return read_model(plan, *given, available=lambda device: room, **options)
+
+    if compiled() is None:
+        pytest.skip("there is no C compiler here")
+    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
+    with patch.object(loaded, "read_model", without_room):
+        models = [load(file, precision="published", cache_folder=str(folder)) for _ in range(2)]
+    assert [each.info.load.from_disk for each in models] == [False, True]
+    return models[1]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.loading.precision import PRECISIONS
-from tests.promises.fixtures import PUBLISHED, LoadedOf, PictureOf
+from tests.promises.fixtures import BLOCKS, MAPPED, PUBLISHED, LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     Machine,
@@ -37,6 +37,7 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
         ("lfm2_vl", "int4"),
         ("lfm3_vl", "bfloat16"),
         *first_quick(PUBLISHED),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in MAPPED),
     ],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
@@ -76,9 +77,26 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     assert len(cold.stats.checkpoints) >= len(cold.fed) > 4
 
 
+@pytest.mark.parametrize("name", first_quick(BLOCKS))
+def test_X1_a_mapped_model_continues_what_a_packed_one_stored(
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str
+) -> None:
+    """And the other way round."""
+    packed, mapped = (loaded_of(name, each) for each in ("published", "mapped"))
+    assert mapped.info.load.slowed_by and not packed.info.load.slowed_by
+    machine, chat = Machine(packed, tmp_path / "cache"), chat_with_pictures(picture)
+    cold = machine.ask(chat, sampling=SHORT)
+    for other in (mapped, packed):
+        machine.write()
+        machine.restart(other)
+        again = machine.ask(chat, sampling=SHORT)
+        assert again.stats.restored_from == "disk"
+        same(again, cold)
+
+
 @pytest.mark.parametrize(
     "machine",
-    ["hybrid", *(pytest.param(each, marks=pytest.mark.slow) for each in PUBLISHED)],
+    ["hybrid", *(pytest.param(each, marks=pytest.mark.slow) for each in PUBLISHED + MAPPED)],
     indirect=True,
     ids=str,
 )

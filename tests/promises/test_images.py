@@ -27,7 +27,18 @@ from tests.promises.pictures import draw, part_of
 from tests.sweeps import thinned
 
 
-@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "minicpm_v", "gemma4"])
+@pytest.fixture(
+    params=[
+        "hybrid",
+        "qwen3_vl",
+        "lfm2_vl",
+        "lfm3_vl",
+        "minicpm_v",
+        "minicpm_v4_7",
+        "nemotron_omni",
+        "gemma4",
+    ]
+)
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))

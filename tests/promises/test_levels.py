@@ -15,7 +15,7 @@ import pytest
 from core.client.programs import ROOT
 from core.loading.precision import PRECISIONS
 from tests.bench.levels import LEVELS, Level, here
-from tests.promises.fixtures import PUBLISHED
+from tests.promises.fixtures import MAPPED, PUBLISHED
 
 STORY = "test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched"
 
@@ -35,5 +35,5 @@ def test_H11_cold_and_restored_are_the_same_at_each_level(level: Level) -> None:
         cwd=ROOT, env={**os.environ, **level.environment(), "OMP_NUM_THREADS": "2"},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
-    count = len(PRECISIONS) + len(PUBLISHED)
+    count = len(PRECISIONS) + len(PUBLISHED) + len(MAPPED)
     assert told.returncode == 0 and f"{count} passed" in told.stdout, told.stdout[-3_000:]

@@ -32,7 +32,18 @@ from tests.storage.disks import PLENTY
 
 # Families that see, and whose pictures come back from disk.
 seeing = pytest.mark.parametrize(
-    "kept", ["hybrid", "qwen3_vl", "lfm2_vl", "lfm3_vl", "minicpm_v", "gemma4"], indirect=True
+    "kept",
+    [
+        "hybrid",
+        "qwen3_vl",
+        "lfm2_vl",
+        "lfm3_vl",
+        "minicpm_v",
+        "minicpm_v4_7",
+        "nemotron_omni",
+        "gemma4",
+    ],
+    indirect=True,
 )
 
 

@@ -18,7 +18,7 @@ from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.engine.place import sweep
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import PUBLISHED, PURE, RECURRENT, LoadedOf, PictureOf
+from tests.promises.fixtures import MAPPED, PUBLISHED, PURE, RECURRENT, LoadedOf, PictureOf
 from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
 from tests.sweeps import first_quick
 
@@ -108,7 +108,12 @@ def plain(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"), [*sweep(FAMILIES, PRECISIONS), *first_quick(PUBLISHED)]
+    ("family", "precision"),
+    [
+        *sweep(FAMILIES, PRECISIONS),
+        *first_quick(PUBLISHED),
+        pytest.param(*MAPPED[-1], marks=pytest.mark.slow),
+    ],
 )
 def test_P1_drafts_change_no_token(
     loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, family: str, precision: str

@@ -37,10 +37,15 @@ def machine(loaded_of: LoadedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Machine(loaded_of("lfm2_vl"), tmp_path / "cache")
 
 
+@pytest.mark.parametrize("family", ["minicpm_v", "minicpm_v4_7"])
 def test_slices_are_one_picture_with_its_number(
-    loaded_of: LoadedOf, tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
+    loaded_of: LoadedOf,
+    tmp_path: Path,
+    shown: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+    family: str,
 ) -> None:
-    machine = Machine(loaded_of("minicpm_v"), tmp_path / "cache")
+    machine = Machine(loaded_of(family), tmp_path / "cache")
     monkeypatch.setattr(Machine, "grids_of_a_picture", 5)
     chat: list[Message] = [user(shown(1), "one")]
     chat += [machine.same_as_cold(chat).reply, user(shown(2), "two")]

@@ -21,10 +21,9 @@ import httpx2
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
-from core.remote.body import chat_body, completion_body
+from core.remote.body import chat_body, completion_body, prompt_ids
 from core.remote.connection import Connections
 from core.remote.messages import Kind, Reply
-from core.remote.prompt_ids import prompt_ids
 from core.vision.decode import PictureDecoder
 from tests.bench.levels import here
 from tests.bench.llama.build import Build, usual_folder

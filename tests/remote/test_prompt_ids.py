@@ -19,8 +19,8 @@ from core.api.chat import (
 )
 from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
+from core.remote.body import PLACE
 from core.remote.messages import Reply
-from core.remote.prompt_ids import PLACE
 from tests.remote.fake_server import Answer, Asked, FakeServer, as_json, delta, streamed
 from tests.remote.talking import QUICK, Talk, asked, reply_of, talk
 

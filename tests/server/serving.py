@@ -27,6 +27,7 @@ from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.stats import CacheBytes, RequestStats
 from core.client.client import EngineClient
 from core.client.requests import Request
+from core.server.__main__ import SwitchingEngine
 from core.server.access import Access, digest_of
 from core.server.activity import Activity
 from core.server.answering import Answering
@@ -35,7 +36,6 @@ from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
 from core.server.messages import RequestSeen
 from core.server.requests.pictures import Pictures
-from core.server.switching import SwitchingEngine
 
 KEY = "a key for the tests"
 LIMIT_S = 60.0

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from core.api.errors import InvalidRequestError
 from core.server import endpoint, listening
 from core.server.__main__ import key_of, main
-from core.server.access import Access, digest_of
+from core.server.access import Access, digest_of, origin_of
 from core.server.listening import bound
 from tests.server.serving import KEY, LIMIT_S, ScriptedEngine, Served, serving, until
 
@@ -91,6 +92,20 @@ def test_A4_an_origin_that_was_entered_may_connect(tmp_path: Path) -> None:
         assert served.raw(CHAT, HELLO, Origin=PAGE)[0] == 200
         assert served.raw(CHAT, HELLO, Origin=PAGE, Authorization="")[0] == 401
         assert served.raw(CHAT, HELLO, Origin="https://other.example")[0] == 403
+
+
+@pytest.mark.parametrize(("address", "origin"), [
+    ("https://Page.example", PAGE), ("https://page.example:443/a?b#c", PAGE),
+    ("http://localhost:80", "http://localhost"), ("http://localhost:3000/", "http://localhost:3000"),
+    ("app://obsidian.md", "app://obsidian.md"), ("http://[::1]:80/", "http://[::1]"),
+    ("*", ""), ("null", ""), ("page.example", ""), ("https://", ""), ("https://a@b", ""),
+])  # fmt: skip
+def test_A4_an_origin_is_entered_as_an_address(address: str, origin: str) -> None:
+    if origin:
+        assert origin_of(address) == origin
+    else:
+        with pytest.raises(InvalidRequestError, match="no address"):
+            origin_of(address)
 
 
 def test_A4_other_machines_are_named_by_address_only() -> None:

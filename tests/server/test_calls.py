@@ -10,17 +10,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.chat import Tool, ToolCall
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import ToolSyntax
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax
 from core.formats.check import fault, refusal
 from core.formats.grammar import message_grammar
 from core.helper.grammars import matcher
 from core.server.calls import CallPart, CallReader, Piece
+from core.server.protocols.completions import ChatWriter
+from core.server.protocols.messages import MessageWriter
+from core.server.protocols.protocol import Writer
+from core.server.protocols.responses import ResponseWriter
+from core.server.requests.ask import Delta
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -80,6 +84,8 @@ def marked(value: object) -> str:
         return f'<|"|>{value}<|"|>'
     if isinstance(value, list):
         return f"[{','.join(map(marked, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{marked(key)}:{marked(each)}' for key, each in value.items())}}}"
     return json.dumps(value)
 
 
@@ -115,18 +121,73 @@ def test_a_call_is_read_however_it_arrives(syntax: ToolSyntax, places: list[int]
     assert calls[0].id
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml", "llama3"])
+@pytest.mark.parametrize("syntax", SYNTAXES)
 def test_a_call_is_told_argument_by_argument(syntax: ToolSyntax) -> None:
-    arguments = {"town": "b, c", "days": 35, "places": ["a"], "unit": "C"}
+    arguments = {"days": 35, "places": ["a, (b", "c"], "town": "b, c)}", "unit": "C"}
     pieces = pieces_of(syntax, list(written(syntax, arguments)))
     *parts, call = pieces
     assert isinstance(call, ToolCall) and json.loads(call.arguments) == arguments
     told = [each.call for each in parts if isinstance(each, CallPart)]
     assert len(told) == len(parts) and {each.id for each in told} == {call.id}
-    assert [each.arguments for each in told][:3] == [
-        "", '{"town": "b, c"', '{"town": "b, c", "days": 35'
+    assert [each.arguments for each in told][:4] == [
+        "", '{"days": 35', '{"days": 35, "places": ["a, (b", "c"]',
+        '{"days": 35, "places": ["a, (b", "c"], "town": "b, c)}"'
     ]  # fmt: skip
     assert call.arguments.startswith(told[-1].arguments)
+
+
+TEXTS = st.text("a1 \n\u00e9\U0001f600\"'\\\\,:=#()[]{}", max_size=8)
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+)
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@settings(max_examples=12)
+@given(arguments=st.dictionaries(st.sampled_from(["town", "from", "a-b", "n"]), VALUES))
+def test_the_deltas_of_a_call_are_its_arguments_wherever_it_is_split(
+    syntax: ToolSyntax, arguments: dict[str, Any]
+) -> None:
+    text = written(syntax, arguments)
+    _, whole = read(syntax, [text])
+    if syntax != "xml":  # which has texts only
+        assert [json.loads(each.arguments) for each in whole] == [arguments]
+    for texts in (list(text), *([text[:at], text[at:]] for at in range(len(text)))):
+        pieces = pieces_of(syntax, texts)
+        for writer in (ChatWriter("m", False), MessageWriter("m"), ResponseWriter("m")):
+            assert sent(writer, pieces) == [each.arguments for each in whole]
+
+
+def sent(writer: Writer, pieces: Sequence[Piece]) -> list[str]:
+    """The arguments of each call, put together from a stream."""
+    parts = list[str]()
+    for piece in pieces:
+        if isinstance(piece, str):
+            continue
+        is_whole = isinstance(piece, ToolCall)
+        call = piece.call if isinstance(piece, CallPart) else piece
+        for line in writer.more(Delta(call=call, whole=is_whole)).split(b"\n"):
+            body = json.loads(line[6:]) if line.startswith(b"data: ") else {}
+            match body:
+                case {"choices": [{"delta": {"tool_calls": [{"function": function}]}}]}:
+                    parts += [""] if "name" in function else []
+                    parts[-1] += function["arguments"]
+                case {"type": "content_block_start" | "response.output_item.added"}:
+                    parts.append("")
+                case {"delta": {"partial_json": more}}:
+                    parts[-1] += more
+                case {"type": "response.function_call_arguments.delta", "delta": more}:
+                    parts[-1] += more
+    return parts
 
 
 @pytest.mark.parametrize(("syntax", "text", "whole"), [
@@ -137,6 +198,10 @@ def test_a_call_is_told_argument_by_argument(syntax: ToolSyntax) -> None:
      "}}</tool_call>", {"town": "a", "unit": "C"}),
     ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "a"}, "name": "other"}'
      "</tool_call>", {"town": "a"}),
+    ("lfm2", '<|tool_call_start|>[weather(town="a", unit="C", town="b")]<|tool_call_end|>',
+     {"town": "a", "unit": "C"}),
+    ("gemma4", '<|tool_call>call:weather{town:<|"|>a<|"|>,unit:<|"|>C<|"|>,town:<|"|>b<|"|>}'
+     "<tool_call|>", {"town": "a", "unit": "C"}),
 ])  # fmt: skip
 def test_an_argument_that_comes_twice_is_the_one_that_was_told(
     syntax: ToolSyntax, text: str, whole: dict[str, str]
@@ -145,7 +210,7 @@ def test_an_argument_that_comes_twice_is_the_one_that_was_told(
     assert call.name == "weather" and json.loads(call.arguments) == whole
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml"])
+@pytest.mark.parametrize("syntax", SYNTAXES)
 def test_a_call_that_breaks_off_is_told_as_far_as_it_came_and_nothing_is_lost(
     syntax: ToolSyntax,
 ) -> None:
@@ -160,15 +225,14 @@ def test_a_long_argument_is_looked_at_in_linear_time() -> None:
     reader = CallReader("hermes", TOOLS)
     list(reader.push('<tool_call>{"name": "weather", "arguments": {"town": "a", "unit": "'))
     looks = 0
-    so_far = reader._so_far
-    assert so_far is not None
+    closed = reader._closed
 
-    def counted(text: str, schemas: Any) -> Any:
+    def counted(text: str) -> str:
         nonlocal looks
         looks += 1
-        return so_far(text, schemas)
+        return closed(text)
 
-    reader._so_far = counted
+    reader._closed = counted
     for _ in range(20_000):
         assert list(reader.push("word, ")) == []
     assert looks < 200

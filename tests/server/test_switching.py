@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from core.api.errors import WaymarkError
-from core.server.__main__ import _named, parse_options
-from core.server.switching import SwitchingEngine
+from core.server.__main__ import SwitchingEngine, _named, parse_options
 from core.server.turns import Turns
 from tests.server.serving import (
     MODEL,

@@ -10,9 +10,8 @@ import pytest
 
 from core.api.chat import AssistantMessage, Conversation, Message, SystemMessage
 from core.api.commands import Generate
-from core.server.held import HeldReplies, Placed
+from core.server.held import HeldReplies, Placed, steadied
 from core.server.kept_replies import KeptReplies
-from core.server.volatile import steadied
 from tests.server.serving import ScriptedEngine, serving
 from tests.server.test_held import ANSWER, FIRST, NEXT, numbers, placed
 

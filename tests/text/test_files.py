@@ -311,13 +311,31 @@ def spelled(*spellings: str) -> AddedTokens:
     return added(*(AddedToken(10 + place, each) for place, each in enumerate(spellings)))
 
 
-@pytest.mark.parametrize("key", ["image_token_id", "image_token_index"])
-def test_a_placeholder_stands_between_two_tokens(key: str) -> None:
-    tokens = spelled("<image>", "<|image_start|>", "<|image_end|>")
-    frame = PictureFrame.find({"model_type": "lfm2_vl", key: 10}, tokens)
+@pytest.mark.parametrize(
+    ("family", "key", "begin", "end"),
+    [
+        ("lfm2_vl", "image_token_id", "<|image_start|>", "<|image_end|>"),
+        ("lfm2_vl", "image_token_index", "<|image_start|>", "<|image_end|>"),
+        ("nemotron_h_omni", "image_token_id", "<img>", "</img>"),
+    ],
+)
+def test_a_placeholder_stands_between_two_tokens(
+    family: str, key: str, begin: str, end: str
+) -> None:
+    frame = PictureFrame.find({"model_type": family, key: 10}, spelled("<image>", begin, end))
     assert frame is not None
-    assert frame.around_pictures("a<image>b") == "a<|image_start|><image><|image_end|>b"
-    assert PictureFrame.find({"model_type": "lfm2_vl", key: 10}, spelled("<image>")) is None
+    assert frame.around_pictures("a<image>b") == f"a{begin}<image>{end}b"
+    assert PictureFrame.find({"model_type": family, key: 10}, spelled("<image>")) is None
+
+
+def test_older_names_of_nemotron_omni_are_read(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    text, named = config.pop("text_config", {}), config.pop("image_token_id")
+    texts = text | {"vocab_size": 401, "eos_token_id": 7}
+    older = {"llm_config": texts, "img_context_token_id": named}
+    (folder / "config.json").write_text(json.dumps({"model_type": "nemotron_h_omni"} | older))
+    files = read_text_files(folder)
+    assert (files.vocab_size, files.image_token) == (401, named) and 7 in files.eos_ids
 
 
 def test_the_placeholder_may_be_named_in_the_tokenizers_config(folder: Path) -> None:
@@ -336,6 +354,7 @@ def test_the_placeholder_may_be_named_in_the_tokenizers_config(folder: Path) -> 
     "config",
     [
         {"model_type": "lfm2_vl", "image_token_id": [10]},
+        {"model_type": "nemotron_h_omni"},
         {"model_type": "minicpmv4_6", "image_token_id": "10"},
         {"model_type": "gemma3", "boi_token_index": {}, "image_token_index": 10},
     ],

@@ -13,7 +13,8 @@ from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
 from core.text.chat_text import ChatText, RenderedPrompt
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.reply_parts import ReplyReader, StopStrings, split_reply
+from core.text.reply_parts import split_reply
+from core.text.reply_reader import ReplyReader, StopStrings
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 from tests.text.chats import TextOf, added_id, chat, library_tokenizer, plain_ids, render, spelled

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 
 from core.api.errors import BrokenTokenizerError
 from core.gguf.pre_tokenizers import PRE_TOKENIZERS
-from core.text.files import read_text_files
-from core.text.tiktoken import tokenizer_of
+from core.text.files import read_text_files, tokenizer_of
 from core.text.tokenizer import byte_alphabet
 from tests.gguf.test_vocabularies import mixed_lines, vocabulary
 from tests.oracle.checkpoints import tokenizer as tiny_tokenizer

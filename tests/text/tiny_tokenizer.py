@@ -49,6 +49,9 @@ LLAMA3_CONTROL = (
 KIMI_CONTROL = (
     "[BOS] [EOS] <|im_end|> <|im_user|> <|im_assistant|> <|im_system|> <|im_middle|>"
 ).split()
+MISTRAL_CONTROL = (
+    "<unk> <s> </s> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [THINK] [/THINK]"
+).split()
 CALL_MARKS = "<tool_call> </tool_call>".split()
 LFM2_CONTROL = [
     *CHATML_CONTROL,
@@ -88,6 +91,8 @@ KIND = {
     "harmony": "harmony",
     "kimi": "kimi",
 }
+# Those without a template here.
+OTHERS = {"lfm2": "lfm2", "mistral": "mistral"}
 FAMILIES = tuple(KIND)
 # Templates with tools.
 CALLING = {
@@ -163,6 +168,8 @@ def tokenizer_json(kind: str) -> str:
         return str(_byte_level(HARMONY_CONTROL, ()).to_str())
     if kind == "kimi":
         return str(_byte_level(KIMI_CONTROL, ()).to_str())
+    if kind == "mistral":
+        return str(_byte_level(MISTRAL_CONTROL, ()).to_str())
     if kind == "instruct":
         tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -183,7 +190,7 @@ def tokenizer_json(kind: str) -> str:
 
 def write_text_folder(folder: Path, family: str, template: str | None = None) -> Path:
     """Write the text files of a model of `family`, with its own or another template."""
-    kind = (KIND | CALLING)[family]
+    kind = (KIND | CALLING | OTHERS)[family]
     text = tokenizer_json(kind)
     tokenizer = Tokenizer.from_str(text)
     special = _special_tokens(kind)
@@ -248,6 +255,6 @@ def _special_tokens(kind: str) -> dict[str, str]:
         return {"eos_token": "<|return|>", "pad_token": "<|endoftext|>"}
     if kind == "kimi":
         return {"bos_token": "[BOS]", "eos_token": "<|im_end|>"}
-    if kind == "instruct":
+    if kind in ("instruct", "mistral"):
         return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}

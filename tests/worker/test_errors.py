@@ -18,7 +18,7 @@ from core.client.codec import MAX_FRAME_BYTES, decode, read_frame
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
-from core.worker.worker import Outbox, Worker
+from core.worker.__main__ import Outbox, Worker
 
 SECRET = "what somebody wrote"
 

@@ -7,7 +7,7 @@ from typing import get_args
 from core.api.commands import Answered, AnyCommand, Cancel, Ping
 from core.api.events import Last
 from core.engine.engine import Engine
-from core.worker.worker import handlers
+from core.worker.__main__ import handlers
 
 COMMANDS = get_args(get_args(AnyCommand)[0])
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.worker.worker import IdleWriter
+from core.worker.__main__ import IdleWriter
 
 
 class Disk(Engine):

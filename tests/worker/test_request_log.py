@@ -21,7 +21,7 @@ from core.api.errors import MissingFileError
 from core.api.events import Done, Event, Failed, Finished, Prepared
 from core.api.params import ModelSettings, Probe, SamplingParams
 from core.api.stats import CacheBytes, Miss, Place, RequestStats
-from core.worker.worker import KEYS, log_line
+from core.worker.__main__ import KEYS, log_line
 
 SECRET = "secret"
 CHAT = Conversation(

@@ -12,7 +12,7 @@ from core.gguf.models.rules import (
     STACK,
     Architecture,
     Rules,
-    all_by_key_head,
+    attention,
     by_key_head,
     decay,
     decay_by_key_head,
@@ -100,7 +100,7 @@ def _qwen3_next(settings: Settings) -> Config:
 
 _QWEN3 = {**ATTENTION, **modules(QK_NORMS), **MLP, **NORMS}
 _QWEN_EXPERTS: Rules = {
-    **experts("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
+    **experts("mlp.experts"),
     "mlp.gate.weight": rule("ffn_gate_inp.weight"),
 }
 _SHARED_EXPERT = {
@@ -112,7 +112,7 @@ _SHARED_EXPERT = {
     "mlp.shared_expert_gate.weight": rule("ffn_gate_inp_shexp.weight", step=one_row),
 }  # fmt: skip
 _GATED_ATTENTION = {
-    **ATTENTION,
+    **attention(gated=True),
     **modules(QK_NORMS, zero_centred),
     "input_layernorm.weight": rule("attn_norm.weight", step=zero_centred),
     "post_attention_layernorm.weight": rule("post_attention_norm.weight", step=zero_centred),
@@ -128,7 +128,9 @@ _NEXTN = {
 }
 
 _DELTA_NET: Rules = {
-    "linear_attn.in_proj_qkv.weight": rule("attn_qkv.weight", step=by_key_head(keeping=2)),
+    "linear_attn.in_proj_qkv.weight": rule(
+        "attn_qkv.weight", "ssm_out.weight", step=by_key_head(keeping=2)
+    ),
     "linear_attn.in_proj_z.weight": rule("attn_gate.weight", step=by_key_head()),
     "linear_attn.in_proj_b.weight": rule("ssm_beta.weight", step=by_key_head()),
     "linear_attn.in_proj_a.weight": rule("ssm_alpha.weight", step=by_key_head()),
@@ -143,10 +145,9 @@ _DELTA_NET: Rules = {
     "linear_attn.out_proj.weight": rule("ssm_out.weight", step=inputs_by_key_head),
 }
 _NEXT_DELTA_NET: Rules = {
-    "linear_attn.in_proj_qkvz.weight": (
-        rule("attn_qkv.weight", "attn_gate.weight", step=all_by_key_head),
-        rule("ssm_in.weight"),
-    ),
+    "linear_attn.in_proj_qkv.weight": rule("attn_qkv.weight", "ssm_out.weight"),
+    "linear_attn.in_proj_z.weight": rule("attn_gate.weight"),
+    "linear_attn.in_proj_qkvz.weight": rule("ssm_in.weight"),
     "linear_attn.in_proj_ba.weight": rule("ssm_ba.weight"),
     "linear_attn.conv1d.weight": rule("ssm_conv1d.weight", step=taps),
     "linear_attn.A_log": rule("ssm_a", step=decay),
@@ -255,10 +256,13 @@ GPT_OSS = Architecture(
     STACK,
     {
         **ATTENTION,
-        **experts("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
+        **experts("mlp.experts"),
         **modules({"mlp.router": "ffn_gate_inp"}),
         "mlp.experts.gate_up_proj_bias": joined("ffn_gate_exps.bias", "ffn_up_exps.bias", 1),
-        "mlp.experts.down_proj_bias": rule("ffn_down_exps.bias"),
+        **{
+            f"mlp.experts.{each}_proj_bias": rule(f"ffn_{each}_exps.bias")
+            for each in ("gate", "up", "down")
+        },
         "self_attn.sinks": rule("attn_sinks.weight"),
         "input_layernorm.weight": rule("attn_norm.weight"),
         "post_attention_layernorm.weight": rule("post_attention_norm.weight"),
@@ -269,9 +273,9 @@ _LFM2_STACK: Rules = {
     "embedding_norm.weight": (rule("token_embd_norm.weight"), rule("output_norm.weight")),
 }
 _LFM2_LAYER: Rules = {
+    **ATTENTION,
     **modules({
-        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-        "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output",
+        "self_attn.out_proj": "attn_output",
         "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
         "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
         "feed_forward.w2": "ffn_down", "conv.in_proj": "shortconv.in_proj",
@@ -283,7 +287,7 @@ _LFM2_LAYER: Rules = {
     "ffn_norm.weight": rule("ffn_norm.weight"),
 }  # fmt: skip
 _LFM2_EXPERTS: Rules = {
-    **experts("feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"),
+    **experts("feed_forward.experts"),
     "feed_forward.gate.weight": rule("ffn_gate_inp.weight"),
     "feed_forward.expert_bias": (rule("exp_probs_b.bias"), rule("exp_probs_b")),
 }

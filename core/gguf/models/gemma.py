@@ -133,7 +133,8 @@ def _experts(settings: Settings) -> Config:
 def _reuses_keys(settings: Settings, kinds: list[str]) -> bool:
     """True if full layers, of those with keys of their own, have no values."""
     full = {layer for layer, kind in enumerate(kinds) if kind == "full_attention"}
-    lacking = full - set(settings.layers_with("attn_v.weight"))
+    found = (settings.layers_with(f"attn_{each}.weight") for each in ("v", "qkv"))
+    lacking = full.difference(*found)
     if lacking and lacking != full:
         raise BrokenConfigError(f"{settings.name} lacks the values of some full layers.")
     return bool(lacking)
@@ -179,7 +180,7 @@ GEMMA4 = Architecture(
             "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
             "post_per_layer_input_norm": "post_norm",
         }),
-        **experts("experts.gate_up_proj", "experts.down_proj"),
+        **experts("experts"),
         # Its file calls the router's norm and the factors of experts scales of their matrices.
         "experts.down_proj": Rule(("ffn_down_exps.weight",), scaled=False),
         "router.proj.weight": Rule(("ffn_gate_inp.weight",), scaled=False),

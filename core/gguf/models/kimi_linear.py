@@ -75,7 +75,7 @@ KIMI_LINEAR = Architecture(
            for each in "qkv"},
         "self_attn.A_log": rule("ssm_a", step=_of_heads),
         "self_attn.dt_bias": (rule("ssm_dt.bias"), rule("ssm_dt")),
-        **experts(f"{_SPARSE}.experts.gate_up_proj", f"{_SPARSE}.experts.down_proj"),
+        **experts(f"{_SPARSE}.experts"),
         f"{_SPARSE}.gate.e_score_correction_bias": (rule("exp_probs_b.bias"), rule("exp_probs_b")),
     },
 )  # fmt: skip

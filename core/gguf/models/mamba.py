@@ -16,7 +16,6 @@ from core.gguf.models.rules import (
     experts,
     flat,
     flat_decay,
-    joined,
     modules,
     rule,
     taps,
@@ -142,12 +141,15 @@ GRANITE_HYBRID = Architecture(
         **ROTATED_ATTENTION,
         **NORMS,
         **_mamba2("mamba"),
-        **experts("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
+        **experts("block_sparse_moe.experts"),
         "block_sparse_moe.router.layer.weight": rule("ffn_gate_inp.weight"),
-        "shared_mlp.input_linear.weight": (
-            joined("ffn_gate_shexp.weight", "ffn_up_shexp.weight", 0),
-            joined("ffn_gate.weight", "ffn_up.weight", 0),
-        ),
+        **{
+            f"shared_mlp.{each}_proj.weight": (
+                rule(f"ffn_{each}_shexp.weight"),
+                rule(f"ffn_{each}.weight"),
+            )
+            for each in ("gate", "up")
+        },
         "shared_mlp.output_linear.weight": (
             rule("ffn_down_shexp.weight"),
             rule("ffn_down.weight"),
@@ -162,7 +164,7 @@ GRANITE_SWA = Architecture(
         **ROTATED_ATTENTION,
         **NORMS,
         **MLP,
-        **experts("block_sparse_moe.experts.gate_up_proj", "block_sparse_moe.experts.down_proj"),
+        **experts("block_sparse_moe.experts"),
         "block_sparse_moe.router.weight": rule("ffn_gate_inp.weight"),
         "self_attn.sinks": rule("attn_sinks.weight"),
         "shared_mlp.input_linear.weight": rule("ffn_up_shexp.weight"),
@@ -216,7 +218,7 @@ JAMBA = Architecture(
     },
     {
         **ATTENTION,
-        **experts("feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"),
+        **experts("feed_forward.experts"),
         **modules({
             "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
             "feed_forward.down_proj": "ffn_down", "feed_forward.router": "ffn_gate_inp",

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
-# Number of rows or columns -> the row or column of the file for each published one.
+# Number of rows or columns in the file -> the row or column of the file for each published one.
 Order = Callable[[int], Indices]
 # Fills an array with the bytes of a tensor from `start` on.
 ReadBytes = Callable[[GGUFTensor, int, Bytes], None]
@@ -93,9 +93,9 @@ class RowReader:
                 )
         sizes = [math.prod(part.shape) // width for part in recipe.parts]
         self._starts = np.cumsum([0, *sizes])
-        if self._starts[-1] != recipe.num_rows:
+        self._rows = _order(recipe, recipe.rows, sum(sizes))
+        if (sum(sizes) if self._rows is None else len(self._rows)) != recipe.num_rows:
             raise WrongShapeError(f"{recipe.name} should have {recipe.num_rows:,} rows of {width}.")
-        self._rows = _order(recipe, recipe.rows, recipe.num_rows)
         self._columns = _order(recipe, recipe.columns, width)
         scales = recipe.scales or (None,) * len(sizes)
         self._scales = [

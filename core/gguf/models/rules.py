@@ -30,7 +30,8 @@ Step = Callable[[Settings, Recipe], Recipe]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The tensors `names`; two of them are joined along the axis `joined`.
+    """The first of the tensors `names`, if the file has all of them; or two of the same type,
+    joined along the axis `joined`.
 
     With `scaled` each is multiplied by the tensor of its name that ends with `.scale`, if there is
     one.
@@ -38,7 +39,7 @@ class Rule:
 
     names: tuple[str, ...]
     step: Step | None = None
-    joined: int = 0
+    joined: int | None = None
     new_axis: bool = False
     scaled: bool = True
 
@@ -78,10 +79,13 @@ def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rul
     }
 
 
-def experts(gate_up: str, down: str) -> Rules:
-    fused = Rule(("ffn_gate_up_exps.weight",))
-    apart = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
-    return {gate_up: (fused, apart), down: Rule(("ffn_down_exps.weight",))}
+def experts(scope: str) -> Rules:
+    """Stacked, gates and what they open as one stack if their types allow it."""
+    both = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
+    apart = {
+        f"{scope}.{each}_proj": rule(f"ffn_{each}_exps.weight") for each in ("gate", "up", "down")
+    }
+    return {f"{scope}.gate_up_proj": (rule("ffn_gate_up_exps.weight"), both), **apart}
 
 
 class Recipes(dict[str, Recipe]):
@@ -99,10 +103,15 @@ class Recipes(dict[str, Recipe]):
             for each in choices:
                 names = [f"{ours}{name}" for name in each.names]
                 lacking = [name for name in names if name not in self._settings.tensors]
-                if not lacking:
+                if not lacking and not self._must_stay_apart(each, names):
                     self[f"{published}{end}"] = self._fitting(each, names)
                     break
-                self.missing[f"{published}{end}"] = lacking[0]
+                self.missing[f"{published}{end}"] = next(iter(lacking), names[0])
+
+    def _must_stay_apart(self, rule: Rule, names: list[str]) -> bool:
+        """True if rows of both tensors would be of different types: none could stay blocks."""
+        types = {self._settings.tensors[name].type for name in names}
+        return rule.joined is not None and not rule.new_axis and len(types) > 1
 
     def _fitting(self, rule: Rule, names: list[str]) -> Recipe:
         """Raises WrongShapeError if the tensors have too few axes for the rule, or empty ones."""
@@ -116,14 +125,12 @@ class Recipes(dict[str, Recipe]):
         settings = self._settings
         parts = [settings.tensors[name] for name in names]
         recipe = plain(parts[0])
-        if len(parts) == 2 and rule.step is None:
+        if rule.joined is not None:
             recipe = alternating(parts[0], parts[1], rule.joined, new=rule.new_axis)
-        elif len(parts) == 2:
-            recipe = replace(recipe, parts=tuple(parts))
         recipe = rule.step(settings, recipe) if rule.step is not None else recipe
         if not rule.scaled:
             return recipe
-        ends = (name.removesuffix(".weight") for name in names)
+        ends = (part.name.removesuffix(".weight") for part in recipe.parts)
         return replace(recipe, scales=tuple(settings.tensors.get(f"{end}.scale") for end in ends))
 
 
@@ -188,21 +195,6 @@ def decay_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
     return by_key_head()(settings, decay(settings, recipe))
 
 
-def all_by_key_head(settings: Settings, recipe: Recipe) -> Recipe:
-    """Queries, keys and values, and below them the gate: one matrix with the rows of each key head
-    together."""
-    key_heads, dim = settings.count("ssm.group_count"), settings.count("ssm.state_size")
-    values = settings.count("ssm.inner_size")
-
-    def order(count: int) -> Indices:
-        keys = key_heads * dim
-        parts = np.split(np.arange(count), np.cumsum([keys, keys, values]))
-        return np.concatenate([part.reshape(key_heads, -1) for part in parts], axis=1).ravel()
-
-    rows = sum(part.shape[0] for part in recipe.parts)
-    return replace(recipe, shape=(rows, *recipe.shape[1:]), rows=order)
-
-
 def _value_heads(settings: Settings, keeping: int) -> Order:
     key_heads = settings.count("ssm.group_count")
     repeats = settings.count("ssm.time_step_rank") // max(1, key_heads)
@@ -221,19 +213,53 @@ def _reordered(recipe: Recipe, order: Order) -> Recipe:
     return replace(recipe, columns=order)
 
 
+def _of_all(part: int, gated: bool, step: Step | None) -> Step:
+    """Rows of queries, keys or values, by `part`, of one matrix or bias of them all."""
+
+    def share(settings: Settings, recipe: Recipe) -> Recipe:
+        (whole,) = recipe.parts
+        output = settings.tensors[f"{whole.name.partition('attn_qkv')[0]}attn_output.weight"]
+        queries = output.shape[-1] * (2 if gated else 1)
+        others = (whole.shape[0] - queries) // 2
+        if others <= 0 or queries + 2 * others != whole.shape[0]:
+            raise WrongShapeError(f"{whole.name} can't be split into queries, keys and values.")
+        count, first = (others if part else queries), part and queries + (part - 1) * others
+        own = replace(recipe, shape=(count, *whole.shape[1:]))
+        own = own if step is None else step(settings, own)
+        moved = own.rows or own.columns or np.arange
+        # A bias is read as rows of one number.
+        width = whole.shape[1] if len(whole.shape) > 1 else 1
+        return replace(own, rows=lambda _: first + moved(count), columns=None, row_width=width)
+
+    return share
+
+
 # ------------------------------------------------------------------ tables of most families
 
 STACK = {
     "embed_tokens.weight": rule("token_embd.weight"),
     "norm.weight": rule("output_norm.weight"),
 }
-ATTENTION = modules({
-    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-})  # fmt: skip
-ROTATED_ATTENTION = ATTENTION | modules(
-    {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k"}, rotated
-)
+
+
+def attention(step: Step | None = None, *, gated: bool = False) -> Rules:
+    """Projections, of which those to queries, keys and values may be one tensor (`attn_qkv`).
+
+    `step` is of queries and keys; with `gated` each head's query has its gate below it.
+    """
+    rules: Rules = {}
+    for number, each in enumerate("qkv"):
+        own = step if each in "qk" else None
+        fused = _of_all(number, gated, own)
+        for part in ("weight", "bias"):
+            rules[f"self_attn.{each}_proj.{part}"] = (
+                rule(f"attn_qkv.{part}", "attn_output.weight", step=fused),
+                rule(f"attn_{each}.{part}", step=own),
+            )
+    return rules | modules({"self_attn.o_proj": "attn_output"})
+
+
+ATTENTION, ROTATED_ATTENTION = attention(), attention(rotated)
 QK_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
 MLP = modules({
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",

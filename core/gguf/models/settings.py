@@ -157,7 +157,9 @@ class Settings:
         return self.sizes() | {
             "num_key_value_heads": max(self.kv_heads) or 1,
             "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
-            "attention_bias": self.has("attn_q.bias") or self.has("attn_output.bias"),
+            "attention_bias": any(
+                map(self.has, ("attn_q.bias", "attn_qkv.bias", "attn_output.bias"))
+            ),
         }
 
     def sizes(self) -> Config:

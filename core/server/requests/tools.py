@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from core.api.chat import Tool
 from core.api.json_text import parse_json
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat
-from core.api.tools import ToolSyntax
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax
 from core.server.requests.refusals import Refusal
 
 # Of all definitions together; agents send up to 100 KB.

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
+from desktop.chat.chat_dialogs import GRAMMAR, FormatDialog
+from desktop.chat.chat_dialogs import SCHEMA as EXAMPLE
 from desktop.chat.data import reading
 from desktop.chat.data.json_body import DataView
 from desktop.chat.data.reading import Kind, format_of, text_of
-from desktop.chat.format_dialog import GRAMMAR, FormatDialog
-from desktop.chat.format_dialog import SCHEMA as EXAMPLE
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase

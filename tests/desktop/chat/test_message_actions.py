@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.insert_dialog import InsertDialog
+from desktop.chat.chat_dialogs import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.message_row import MessageRow
 from desktop.store.tables import messages
@@ -180,7 +180,7 @@ async def followers_moved(app: App, engine: FakeEngine) -> None:
     await talk(app, engine, ("one", "first"), ("two", "second"))
     app.parts.chat.edit(app.parts.transcript.rows[1].id, "better")
     await until(lambda: shown(app) == ["one", "better"])
-    choose(app, "better", "Move what follows another version here")
+    choose(app, "better", "Move the messages after another version here")
     await until(lambda: shown(app) == ["one", "better", "two", "second"])
     await until(lambda: words(app, "toastAction") == "Undo")
 
@@ -289,7 +289,7 @@ async def test_followers_move_to_the_version_shown_and_back(
     await until(lambda: len(engine.asked) == 3)
     engine.asked[2].finish("other")
     await ended(app)
-    choose(app, "other", "Move what follows another version here")
+    choose(app, "other", "Move the messages after another version here")
     await until(lambda: words(app, "toastText").startswith("No other version"))
 
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLineEdit, QListView, QMenu
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
 from desktop.chats.chat_list import CHAT_MIME, INSIDE_ROLE, ChatList
-from desktop.chats.side_bar import ChatsView
+from desktop.chats.list_views import ChatsView
 from desktop.store.settings import Preset, PresetSettings
 from desktop.store.tables.records import Chat, Folder
 from tests.desktop.chats.test_chat_list import current, fill, open_chat, rows, shows

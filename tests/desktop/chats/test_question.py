@@ -119,7 +119,7 @@ async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(
         assert app.window.page.rect().contains(bar.geometry())
     app.window.resize(1280, 820)
     press(app, "deleteAllNo")
-    app.window._open_link("https://example.org/")
+    app.window.dialogs.open_link("https://example.org/")
     await until(lambda: app.window.findChild(LinkDialog))
     dialog = app.window.findChild(LinkDialog)
     assert dialog is not None

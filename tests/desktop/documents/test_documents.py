@@ -130,7 +130,9 @@ async def test_pages_are_chosen_by_number_and_by_words(
     find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
     dialog = opened(app)
     assert await look_up(dialog, "2-4, 7") == [1, 2, 3, 6]
+    assert dialog.text.placeholderText() == ""
     assert await look_up(dialog, "99") == []
+    assert dialog.text.placeholderText() == "Nothing was found."
     assert await look_up(dialog, "DOGS") == [0, 3, 6, 9]
     assert "2 matches" in dialog.list.model().index(0, 0).data()
     press(app, "documentFound")
@@ -348,13 +350,13 @@ async def test_U1_words_of_a_document_are_found(
     search = app.parts.search
     await until(lambda: search.hits and not search.is_searching)
     assert search.hits[0].in_document and search.hits[0].extract.match == "zebra"
-    app.window.page.show_hit(search.hits[0])
+    app.window.dialogs.open_hit(search.hits[0])
     await until(lambda: app.window.findChildren(DocumentDialog))
     await until(lambda: opened(app).text.textCursor().selectedText() == "zebra")
 
 
 def press_search(app: App, words: str) -> None:
-    app.window._show_search(words)
+    app.window.dialogs.show_search(words)
 
 
 async def test_U2_documents_are_exported_and_imported(

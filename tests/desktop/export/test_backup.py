@@ -23,7 +23,8 @@ from desktop.export.backup import ENTRY, portable, with_portable
 from desktop.store import backups, restored
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, Preset, PresetSettings, SettingsFile
+from desktop.store.settings import AppSettings, Preset, PresetSettings
+from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import chats
 from desktop.store.tables import folders as folder_table
 from desktop.window.window_parts import WindowParts

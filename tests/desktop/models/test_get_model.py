@@ -19,7 +19,8 @@ from desktop.engine.engine_status import Phase
 from desktop.models.downloads import ShownDownload, Stage, catalogue
 from desktop.models.fits import Fit, Memory, describe_fit, fit_of, needs
 from desktop.store.folders import DEMO_MODEL, Folders
-from desktop.store.settings import AppSettings, NetworkSettings, SettingsFile
+from desktop.store.settings import AppSettings, NetworkSettings
+from desktop.store.settings_file import SettingsFile
 from tests.client.test_secrets import MemoryKeyring, backend
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import find, press, words

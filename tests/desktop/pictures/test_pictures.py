@@ -20,7 +20,7 @@ from desktop.app import App
 from desktop.chat.message_editor import ComposerText, MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
-from desktop.window.viewing import suggested_name
+from desktop.window.window_dialogs import suggested_name
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, png
 from tests.desktop.hands import (

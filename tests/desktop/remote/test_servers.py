@@ -312,7 +312,10 @@ async def test_without_a_keyring_the_key_is_asked_for_in_the_next_session(
     app = await ready(open_app)
     await add(app, server, KEY)
     assert "kept until you quit" in find(app, QLabel, "serversSaid").text()
+    assert "stays on this computer" in words(app, "emptyWords")
     press(app, "serverUse")
+    said = f"Your messages are sent to {host(server)}, where m\u00a0answers."
+    assert words(app, "emptyWords").split("\n")[1] == said
     app.leave()
     await app.gone.wait()
     stored = json.loads(folders.settings_file.read_text("utf-8"))

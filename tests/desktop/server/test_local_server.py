@@ -15,7 +15,14 @@ import httpx2
 import openai
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QSpinBox,
+)
 
 from core.client.child import Child
 from core.client.client import EngineClient
@@ -24,11 +31,11 @@ from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
 from desktop.app import App
 from desktop.engine.engine_status import Phase
+from desktop.server.connect_box import Connection, snippets
 from desktop.server.server import Stage
 from desktop.server.server_page import RequestList, cells
-from desktop.server.snippets import Connection, snippets
 from desktop.store.folders import Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, type_in, words
@@ -170,6 +177,34 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
     assert not app.parts.settings.settings.server.lan
 
 
+async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    page = {"Origin": "https://page.example"}
+
+    def status(**headers: str) -> int:
+        with httpx2.Client(trust_env=False) as browser:
+            return browser.get(f"{address(app)}/models", headers={**page, **headers}).status_code
+
+    field = find(app, QLineEdit, "serverOrigins")
+    keyed = {"Authorization": f"Bearer {key}"}
+    assert field.text() == "" and await in_thread(lambda: status(**keyed)) == 403
+    field.setText("HTTPS://Page.example:443/chat, nonsense app://notes")
+    field.editingFinished.emit()
+    assert field.text() == "https://page.example app://notes"
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    assert await in_thread(lambda: status(**keyed)) == 200
+    assert await in_thread(status) == 401
+    stored, _ = SettingsFile(folders.settings_file).load()
+    assert stored.server.origins == ("https://page.example", "app://notes")
+    field.setText("")
+    field.editingFinished.emit()
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    assert await in_thread(lambda: status(**keyed)) == 403
+
+
 async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: OpenApp) -> None:
     app = await open_app()
     await switched_on(app)
@@ -260,14 +295,14 @@ async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
     async def fall_asleep() -> None:
         engine.idle_s = 300.0
         server._sleep_if_idle()
-        await until(lambda: status.status.asleep)
+        # The model goes a moment later.
+        await until(lambda: status.status.asleep and engine.model is None)
         engine.idle_s = 0.0
 
     server._sleep_if_idle()
     await asyncio.sleep(0)
     assert not status.status.asleep
     await fall_asleep()
-    assert engine.model is None
     models = await in_thread(lambda: client(app, key).models.list().data)
     assert [each.id for each in models] == ["stand-in"]
     running = asyncio.ensure_future(asked(app, key, HELLO))

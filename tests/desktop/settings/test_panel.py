@@ -261,7 +261,9 @@ async def test_quantised_weights_are_seen_deleted_and_limited(
     engine.model_to_load = model_info(load=kept(1_200_000_000), precision="bfloat16", choice=choice)
     app = await opened(open_app)
     assert " Automatic: bfloat16, because it fits: it needs 2.0 GB" in words(app, "modelWords")
-    assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
+    assert "Loaded in 2.1 s, including 1.3 s to arrange the weights; quantised" in words(
+        app, "modelWords"
+    )
     assert words(app, "costModelWeightsBytes") == "1.2 GB saved, for all models."
     button = find(app, QPushButton, "deleteKeptWeights")
     button.click()
@@ -429,6 +431,9 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
         # What takes effect with Load is found with Load.
         ("context length", "settingModelContextLength"),
         ("context length", "loadModel"),
+        # A part's title finds all of it.
+        ("appearance", "settingWindowLanguage"),
+        ("in the back", "settingBackgroundNotify"),
     ):
         search.setText(searched)
         assert find(app, QWidget, found).isVisible()

@@ -141,7 +141,7 @@ def test_H7_damage_beside_the_rows_costs_nothing(
     damage(path)
     with opened(path) as database:
         assert f"{CHATS} chats, {len(whole)} messages" in database.notice
-        assert "Nothing is known to be missing" in database.notice
+        assert "As far as is known, nothing is missing" in database.notice
         assert_others_whole(paths_of(database, qloop), but=0)
         assert qloop.run(database.run(messages.append_turn, 1, "going on")).reply < 1000
     assert all_texts(path)[: len(whole)] == whole

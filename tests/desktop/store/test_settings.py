@@ -8,13 +8,8 @@ import pytest
 
 from core.api.params import CacheSettings
 from desktop.store.folders import DATA_VARIABLE, DEMO_MODEL, Folders
-from desktop.store.settings import (
-    RECENT_MODELS,
-    AppSettings,
-    Preset,
-    PresetSettings,
-    SettingsFile,
-)
+from desktop.store.settings import RECENT_MODELS, AppSettings, Preset, PresetSettings
+from desktop.store.settings_file import SettingsFile
 
 
 @pytest.fixture

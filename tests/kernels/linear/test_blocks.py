@@ -12,13 +12,15 @@ from torch import Tensor
 
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.common.memory import Arena
+from kernels.dispatch import backend
 from kernels.experts.native import NativeExperts, make_bank
-from kernels.experts.reference import LoopedExperts
+from kernels.experts.reference import LoopedExperts, gated
 from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native_blocks import NativeBlockFormat
-from kernels.linear.reference import Matrix
+from kernels.linear.reference import Matrix, StackedMatrix
 from kernels.native.library import Library
+from kernels.native.trace import capture_step
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
@@ -145,16 +147,18 @@ def test_bits_depend_on_no_number_of_threads(threads: int) -> None:
 
 
 @pytest.mark.parametrize("type", [GGUFType.Q4_K, GGUFType.Q6_K, GGUFType.Q8_0])
-def test_experts_are_their_matrices(type: GGUFType) -> None:
-    def matrices(outputs: int, inputs: int) -> list[Matrix]:
+@pytest.mark.parametrize("gates", [None, GGUFType.IQ4_XS])
+def test_experts_are_their_matrices(type: GGUFType, gates: GGUFType | None) -> None:
+    def matrices(type: GGUFType, outputs: int, inputs: int) -> list[Matrix]:
         rows = blocks(type, 6 * outputs, inputs).split(outputs)
         return [native(type, inputs).prepack((each,), None) for each in rows]
 
-    up, down = matrices(128, 256), matrices(256, 256)
+    up, down = matrices(type, 512, 256), matrices(type, 256, 256)
+    if gates is not None:
+        both = zip(matrices(gates, 256, 256), matrices(type, 256, 256), strict=True)
+        up = [StackedMatrix([*each], [256, 256]) for each in both]
 
-    def activation(inner: Tensor) -> Tensor:
-        return torch.cat((inner, inner), dim=1)
-
+    activation = gated(backend("cpu", torch.bfloat16, library=library(), published=True).ops.swiglu)
     bank = make_bank(library(), False, up, down, activation)
     assert isinstance(bank, NativeExperts)
     hidden = torch.randn(9, 256).bfloat16()
@@ -166,6 +170,15 @@ def test_experts_are_their_matrices(type: GGUFType) -> None:
     _, step = bank(hidden[:2], ids[:2], is_step=True)
     assert torch.equal(step, rows[places][:4])
 
+    def captured(_: object) -> Tensor:
+        return bank(hidden[:2], ids[:2], is_step=True)[1]
+
+    with torch.inference_mode():
+        trace, result = capture_step(library(), 0, captured)
+        result.zero_()
+        trace.replay(0, lambda: None)
+    assert torch.equal(result, step)
+
 
 # Rows through one expert of Q8_0 whose last blocks aren't full: as many blocks as a step may have.
 FULLEST = """
@@ -176,7 +189,7 @@ int main(void) {
     const void *weights[] = {calloc(rows * inputs, 1)};
     struct expert_rows all = {calloc(rows * inputs, 4), weights, NULL, NULL, calloc(rows, 4),
                               calloc(rows * outputs, 4), rows, 1, outputs, inputs, inputs,
-                              .threads = 1, .format = 8};
+                              .to_stride = outputs, .threads = 1, .format = 8};
     return !waymark_experts_blocks(&all);
 }
 """

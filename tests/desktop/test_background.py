@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QSystemTra
 
 from core.api.errors import InternalError
 from core.server.messages import RequestSeen
+from desktop import background
 from desktop.app import App
-from desktop.background import work
-from desktop.background.tray import Tray
+from desktop.background import Tray
 from desktop.engine.engine_status import Phase
 from desktop.server.server import ServerStatus, Stage
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
@@ -158,8 +158,8 @@ async def test_the_computer_stays_awake_during_a_reply(
 ) -> None:
     log = tmp_path / "log"
     log.touch()
-    monkeypatch.setattr(work, "command", lambda: ("sh", "-c", f"echo $$ >> {log}; exec cat"))
-    monkeypatch.setattr(work, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(background, "command", lambda: ("sh", "-c", f"echo $$ >> {log}; exec cat"))
+    monkeypatch.setattr(background, "PATIENCE_S", 0.0)
 
     def runs(number: int) -> bool:
         started = log.read_text().split()
@@ -197,11 +197,11 @@ def test_a_crash_lets_the_computer_sleep(tmp_path: Path) -> None:
     log = tmp_path / "log"
     crash = f"""
 import asyncio, os
-from desktop.background import work
-work.PATIENCE_S = 0
-work.command = lambda: ("sh", "-c", "echo on >> {log}; cat; echo off >> {log}")
+from desktop import background
+background.PATIENCE_S = 0
+background.command = lambda: ("sh", "-c", "echo on >> {log}; cat; echo off >> {log}")
 async def main():
-    awake = asyncio.ensure_future(work._stay_awake())
+    awake = asyncio.ensure_future(background._stay_awake())
     while not os.path.exists("{log}"):
         await asyncio.sleep(0.01)
     os._exit(9)
@@ -232,5 +232,5 @@ def test_each_desktop_has_its_program(
 ) -> None:
     monkeypatch.setenv("XDG_CURRENT_DESKTOP", desktop)
     monkeypatch.setattr(shutil, "which", lambda name: name if found else None)
-    name, *_, last = work.command()
+    name, *_, last = background.command()
     assert (name, last) == (first, "cat")

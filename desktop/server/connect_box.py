@@ -1,4 +1,4 @@
-"""Text to paste into programs so that they use the local server."""
+"""Connects a program to the local server: the text to paste into it, and the box that shows it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import json
 import shlex
 from dataclasses import dataclass
 
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QComboBox, QFrame, QPlainTextEdit
+
 from core.api.model_info import ModelInfo
+from desktop import theme
 from desktop.i18n import tr
+from desktop.widgets.icon_button import CopyButton
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Label, named
+
+SNIPPET_HEIGHT = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +98,47 @@ def snippets(to: Connection) -> tuple[Snippet, ...]:
             fields,
         ),
     )
+
+
+class ConnectBox(QFrame):
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("serverConnect")
+        self.setProperty("class", "card")
+        self._snippets: tuple[Snippet, ...] = ()
+        self._program = named(QComboBox(), "serverProgram", tr("Program"))
+        self._program.currentIndexChanged.connect(self._show)
+        self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
+        self._text = named(QPlainTextEdit(), "serverSnippet", tr("Text to paste"))
+        self._text.setReadOnly(True)
+        self._text.setProperty("class", "field")
+        self._text.setTabChangesFocus(True)
+        self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
+        self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
+        self._copy.clicked.connect(self._on_copy)
+        column(
+            row(self._program, self._copy, None),
+            self._place,
+            self._text,
+            of=self,
+            margins=(12, 10, 12, 10),
+            spacing=8,
+        )
+
+    def show_snippets(self, found: tuple[Snippet, ...]) -> None:
+        if found == self._snippets:
+            return
+        self._snippets = found
+        if not self._program.count():
+            self._program.addItems([each.program for each in found])
+        self._show()
+
+    def _show(self) -> None:
+        index = self._program.currentIndex()
+        if 0 <= index < len(self._snippets):
+            self._place.setText(self._snippets[index].place)
+            self._text.setPlainText(self._snippets[index].text)
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text.toPlainText())
+        self._copy.say_copied()

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.presets.chat_settings_dialog import ChatSettingsDialog
+from desktop.presets import ChatSettingsDialog
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, Preset, with_own
 from tests.desktop.conftest import OpenApp, until
@@ -36,7 +36,7 @@ async def test_own_values_reach_requests_of_their_chat_alone(
     (await send(app, engine, "one")).finish("first")
     await ended(app)
     opened(app)
-    assert words(app, "ownDiffers") == "As the default for new chats."
+    assert words(app, "ownDiffers") == "The same as the default for new chats."
     set_temperature(app, "0.25")
     find(app, QPlainTextEdit, "ownSamplingStop").setPlainText("END\nEnd\\n")
     asked = await send(app, engine, "two")
@@ -46,7 +46,7 @@ async def test_own_values_reach_requests_of_their_chat_alone(
     await ended(app)
     assert words(app, "ownDiffers") == "Differs from the default: Temperature, Stop strings."
     app.parts.chat.open(None)
-    await until(lambda: words(app, "ownDiffers") == "As the default for new chats.")
+    await until(lambda: words(app, "ownDiffers") == "The same as the default for new chats.")
     asked = await send(app, engine, "three")
     assert asked.command.sampling.temperature is None
     asked.finish("third")
@@ -102,7 +102,7 @@ async def test_a_preset_bundles_and_new_chats_begin_with_the_default_one(
     values = {"sampling.temperature": 0.5}
     assert preset == Preset(name="My poet", system="Answer in verse.", format=JSON, values=values)
     press(app, "presetDefault")
-    assert words(app, "ownDiffers") == "As the default for new chats."
+    assert words(app, "ownDiffers") == "The same as the default for new chats."
     asked = await send(app, engine, "one")
     assert asked.command.sampling.temperature == 0.5
     assert asked.command.format == JSON

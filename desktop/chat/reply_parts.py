@@ -1,18 +1,19 @@
-"""One line of numbers under a reply, next to its buttons, that opens to all of them."""
+"""Parts of a reply that open: the line of its numbers, next to its buttons, and its reasoning."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers, theme
+from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 
 GAP = 4
@@ -141,3 +142,75 @@ class NumbersLine(QWidget):
         if buttons is not None:
             buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._column = column(self.line, of=self, spacing=6)
+
+
+class ReasoningFold(QWidget):
+    """Drawn only while shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[str] = []
+        self._running = False
+        self._body: MarkdownBody | None = None
+        self._button = Button(parent=self, name="reasoningToggle", style="flat")
+        self._button.setCheckable(True)
+        self._button.toggled.connect(self._on_toggled)
+        self._frame = named(QFrame(self), "reasoningBody")
+        self._frame.hide()
+        self._lay_out()
+        self._label()
+        theme.signals().changed.connect(self._label)
+
+    def append(self, text: str) -> None:
+        self._pieces.append(text)
+        if self._body is not None:
+            self._body.append(text)
+
+    def set_text(self, text: str) -> None:
+        self._pieces = [text]
+        if self._body is not None:
+            self._body.set_text(text)
+
+    def set_running(self, running: bool) -> None:
+        if self._running and not running and self._body is not None:
+            self._body.finish()
+        self._running = running
+        self._label()
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def is_open(self) -> bool:
+        return self._button.isChecked()
+
+    def set_open(self, is_open: bool) -> None:
+        self._button.setChecked(is_open)
+
+    def _on_toggled(self, is_open: bool) -> None:
+        if is_open and self._body is None:
+            self._body = self._make_body()
+        self._frame.setVisible(is_open)
+        self._label()
+
+    def _make_body(self) -> MarkdownBody:
+        body = MarkdownBody(self._frame)
+        self._inner.addWidget(body)
+        body.append(self.text())
+        if not self._running:
+            body.finish()
+        return body
+
+    def _label(self) -> None:
+        thinking = tr("Thinking…")
+        self._button.set_words(thinking if self._running else tr("Thought"))
+        arrow = "chevron_down" if self.is_open() else "chevron_right"
+        self._button.setIcon(theme.icon(arrow, "muted"))
+        self._button.setIconSize(theme.icon_size(14))
+        tip = tr("Hide the reasoning") if self.is_open() else tr("Show the reasoning")
+        set_tip(self._button, tip)
+        self._button.setAccessibleDescription(tip)
+
+    def _lay_out(self) -> None:
+        self._inner = column(of=self._frame, margins=(14, 2, 0, 2))
+        layout = column(self._button, self._frame, of=self, spacing=4)
+        layout.setAlignment(self._button, Qt.AlignmentFlag.AlignLeft)

@@ -1,7 +1,8 @@
-"""Writes a format of replies: a JSON schema, choices, a regular expression or a Lark grammar."""
+"""Dialogs of a chat: insert messages, and write a format of replies."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import QTimer
@@ -15,7 +16,44 @@ from desktop.i18n import tr
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label
 
-DIALOG_WIDTH, DIALOG_HEIGHT = 560, 480
+WIDTH, INSERT_HEIGHT, FORMAT_HEIGHT = 560, 420, 480
+
+
+class InsertDialog(QDialog):
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("insertDialog")
+        self.setWindowTitle(tr("Insert messages"))
+        note = tr("Fill in one or both. Messages after this place are read again.")
+        self.question = text_field("insertMessage", tr("Your message"))
+        self.answer = text_field("insertReply", tr("Reply"))
+        cancel = _button("insertCancel", tr("Cancel"), self.reject)
+        self._use = _button("insertUse", tr("Insert"), self.accept, "primary")
+        fields = (
+            Label(tr("Your message"), style="label"),
+            (self.question, 1),
+            Label(tr("Reply"), style="label"),
+            (self.answer, 1),
+        )
+        buttons = row(None, cancel, self._use)
+        head = (Label(tr("Insert messages"), style="title"), Label(note, style="muted", wraps=True))
+        column(*head, *fields, buttons, of=self, margins=(20, 16, 20, 16), spacing=8)
+        for field in (self.question, self.answer):
+            field.textChanged.connect(self._enable)
+        self._enable()
+        self.resize(WIDTH, INSERT_HEIGHT)
+        self.question.setFocus()
+
+    def texts(self) -> tuple[str, str]:
+        return self.question.toPlainText().strip(), self.answer.toPlainText().strip()
+
+    def _enable(self) -> None:
+        fields = (self.question, self.answer)
+        complete = all(field.is_complete() for field in fields)
+        written = any(not field.document().isEmpty() for field in fields)
+        self._use.setEnabled(complete and written)
+
+
 SCHEMA = """\
 {
   "type": "array",
@@ -133,10 +171,7 @@ class FormatDialog(QDialog):
         self.text.setPlaceholderText(words.hint)
         self.text.setFont(theme.fixed_font())
         self.verdict = Label(name="schemaVerdict", style="muted small", wraps=True, selectable=True)
-        self._example = self._button("schemaExample", tr("Insert an example"), self._insert_example)
-        self._cancel = self._button("schemaCancel", tr("Cancel"), self.reject)
-        self._use = self._button("schemaUse", words.use, self.accept)
-        self._use.setProperty("class", "primary")
+        self._use = _button("schemaUse", words.use, self.accept, "primary")
         self._use.setEnabled(False)
         self._later = QTimer(self, singleShot=True, interval=CHECKED_AFTER_MS)
         self._later.timeout.connect(self._check)
@@ -153,11 +188,13 @@ class FormatDialog(QDialog):
     def _build(self) -> None:
         title = Label(self._words.title, style="title")
         about = Label(self._words.about, style="muted", wraps=True)
-        buttons = row(self._example, None, self._cancel, self._use)
+        example = _button("schemaExample", tr("Insert an example"), self._insert_example)
+        cancel = _button("schemaCancel", tr("Cancel"), self.reject)
+        buttons = row(example, None, cancel, self._use)
         parts = (title, about, self.text, self.verdict, buttons)
         layout = column(*parts, of=self, margins=(20, 16, 20, 16), spacing=8)
         layout.setStretchFactor(self.text, 1)
-        self.resize(DIALOG_WIDTH, DIALOG_HEIGHT)
+        self.resize(WIDTH, FORMAT_HEIGHT)
 
     def _on_typed(self) -> None:
         self._use.setEnabled(False)
@@ -190,9 +227,10 @@ class FormatDialog(QDialog):
         self.text.put(self._words.example)
         self.text.setFocus()
 
-    def _button(self, name: str, said: str, act: object) -> Button:
-        button = Button(said, name=name, spoken=said)
-        # Enter belongs to the text.
-        button.setAutoDefault(False)
-        button.clicked.connect(act)
-        return button
+
+def _button(name: str, words: str, act: Callable[[], object], style: str = "") -> Button:
+    button = Button(words, name=name, style=style, spoken=words)
+    # Enter belongs to the text.
+    button.setAutoDefault(False)
+    button.clicked.connect(act)
+    return button

@@ -1,0 +1,84 @@
+"""The engine's view of a chat: its messages as a `Conversation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from core.api.chat import (
+    AssistantMessage,
+    ContentPart,
+    Conversation,
+    ImagePart,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
+from core.api.chat import Message as ApiMessage
+from desktop.documents.parts import prompt_text
+from desktop.store.tables.records import (
+    Attachment,
+    ChatPath,
+    Document,
+    Message,
+    Picture,
+    alternating,
+)
+
+PathOf = Callable[[str], Path]
+
+# In place of deleted messages, where two of one role would follow each other. The engine leaves out
+# an empty reply if the template allows that.
+EMPTY: tuple[UserMessage, AssistantMessage] = (
+    UserMessage(content=(TextPart(text=""),)),
+    AssistantMessage(text=""),
+)
+
+
+def conversation_of(
+    chat_path: ChatPath, picture_path: PathOf, asked: UserMessage | None = None
+) -> Conversation:
+    """The engine's view of a chat: its instructions, the messages in the prompt, and `asked`."""
+    told = alternating(chat_path.in_prompt)
+    messages = [
+        EMPTY[place % 2] if message is None else api_message(message, picture_path)
+        for place, message in enumerate(told)
+    ]
+    if asked is not None:
+        messages += [*EMPTY[1:], asked] if len(told) % 2 else [asked]
+    if chat_path.system:
+        messages.insert(0, SystemMessage(text=chat_path.system))
+    return Conversation(messages=tuple(messages), created=chat_path.created)
+
+
+def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
+    """The conversation that a new reply answers. In place of a deleted question it ends with an
+    empty one, which the engine refuses; it would continue a reply."""
+    told = chat_path.in_prompt
+    answered = not told or told[-1].is_reply
+    return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
+
+
+def api_message(message: Message, picture_path: PathOf) -> ApiMessage:
+    if message.reply is not None:
+        return AssistantMessage(
+            text=message.text, reasoning=message.reply.reasoning, ids=message.reply.ids
+        )
+    return draft_message(message.text, message.attachments, picture_path)
+
+
+def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
+    """Documents come first, then pictures: another question leaves what is long as it was."""
+    content: list[ContentPart] = [
+        ImagePart(digest=each.digest, path=str(picture_path(each.digest)), name=each.name)
+        for each in shown
+        if isinstance(each, Picture)
+    ]
+    read = "\n\n".join(prompt_text(each) for each in shown if isinstance(each, Document))
+    if read and content:
+        content.insert(0, TextPart(text=f"{read}\n\n"))
+    elif read:
+        text = f"{read}\n\n{text}"
+    if text or not content:
+        content.append(TextPart(text=text))
+    return UserMessage(content=tuple(content))

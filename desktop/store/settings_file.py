@@ -1,0 +1,103 @@
+"""The settings as a JSON file."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from core.api.errors import NotRegularFileError
+from core.api.params import Settings
+from core.client.blobs import read_regular
+from core.system.private_files import rename, write_whole
+from desktop.i18n import tr
+from desktop.store import backups
+from desktop.store.settings import AppSettings, Read
+
+Tree: TypeAlias = dict[str, Any]
+
+
+class SettingsFile:
+    """An invalid value gets its default; unknown keys stay in the file for the version that wrote
+    them; a file that isn't JSON is kept under another name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Holds the values of other versions too.
+        self._stored: Tree = {}
+
+    def load(self) -> tuple[AppSettings, str]:
+        """With a message, '' if nothing went wrong."""
+        try:
+            stored = json.loads(read_regular(self._path).decode())
+        except FileNotFoundError:
+            return AppSettings(), ""
+        except OSError as error:
+            return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
+        except NotRegularFileError as error:
+            reason = os.strerror(errno.EISDIR) if error.folder else tr("it is not a file")
+            return AppSettings(), self._kept_aside(reason)
+        except (ValueError, RecursionError):
+            return AppSettings(), self._kept_aside(tr("the file is damaged"))
+        if not isinstance(stored, dict):
+            return AppSettings(), self._kept_aside(tr("the file is damaged"))
+        self._stored, lost = stored, list[str]()
+        settings = read_settings(AppSettings(), stored, lost)
+        said = tr("These settings could not be read and were reset to their defaults: {}.")
+        return settings, said.format(", ".join(lost)) if lost else ""
+
+    def save(self, settings: AppSettings) -> None:
+        """Write all of it or nothing. Raises OSError."""
+        values = with_missing(settings.model_dump(mode="json"), self._stored)
+        text = json.dumps(values, indent=2, ensure_ascii=False)
+        # A folder's name may hold half a surrogate pair.
+        write_whole(self._path, f"{text}\n".encode(errors="replace"))
+
+    def _kept_aside(self, reason: str) -> str:
+        words = tr("The settings could not be read ({}); the defaults are used.").format(reason)
+        kept = backups.unused(self._path, backups.DAMAGED)
+        try:
+            rename(self._path, kept)
+        except OSError:
+            return words
+        return f"{words} " + tr("The old file is kept as {}.").format(kept.name)
+
+
+def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:
+    """`default` with the stored values that are valid; the keys of others are added to `lost`."""
+    settings = default
+    for name, value in stored.items():
+        if name not in type(default).model_fields:
+            continue
+        inner = getattr(default, name)
+        if isinstance(inner, Settings) and isinstance(value, dict):
+            read: object = read_settings(inner, value, lost, f"{place}{name}.")
+        else:
+            read = _tuples(value)
+        try:
+            settings = type(default).model_validate({**dict(settings), name: read})
+        except ValidationError:
+            lost.append(f"{place}{name}")
+    return settings
+
+
+def with_missing(values: Tree, others: Tree) -> Tree:
+    merged = {**others, **values}
+    for key, other in others.items():
+        value = values.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            merged[key] = with_missing(value, other)
+    return merged
+
+
+def _tuples(value: object) -> object:
+    """The same with tuples for lists, and without half surrogate pairs."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: _tuples(each) for key, each in value.items()}
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
