@@ -19,8 +19,7 @@ from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix, StackedMatrix
-from kernels.native.library import Library
-from kernels.native.trace import capture_step
+from kernels.native.library import Library, capture_step
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
