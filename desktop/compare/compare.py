@@ -17,7 +17,7 @@ from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkE
 from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Queued
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
-from desktop.chat.chat import draft_message
+from desktop.chat.conversation import draft_message
 from desktop.chat.replies import ending, has_pictures, prefill_text, queued_text
 from desktop.chat.transcript import LiveReply
 from desktop.engine.engine_status import Phase, model_name, shown_name
@@ -66,6 +66,7 @@ class CompareController(QObject):
             return
         self.running, self.stopping = True, False
         self.sides = tuple(map(Side, paths))
+        self.sides[1].live.status = tr("Waiting for the first model")
         self._engine.lend()
         self.begun.emit()
         message = draft_message(messages.storable(text), attached, self._services.blobs.path)

@@ -14,8 +14,7 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner
-from desktop.chat.numbers_line import NumbersLine
-from desktop.chat.reply_row import ReasoningFold
+from desktop.chat.reply_parts import NumbersLine, ReasoningFold
 from desktop.chat.transcript import ending_text
 from desktop.compare.compare import CompareController, Side
 from desktop.engine.engine_status import COMING, EngineStatus, Phase, shown_name
@@ -76,7 +75,7 @@ class CompareDialog(QDialog):
             each.setAutoDefault(False)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addWidget(self.message)
-        parts.addLayout(row(self._files, self._drop, None, self._stop, self._start))
+        parts.addLayout(row(self._files, self._drop, None))
         sides = row(spacing=12)
         for choice, side in zip(self.choices, self.sides, strict=True):
             choice.setMinimumContentsLength(12)
@@ -85,7 +84,7 @@ class CompareDialog(QDialog):
             )
             sides.addLayout(column(choice, (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
-        parts.addLayout(row((self._said, 1), close))
+        parts.addLayout(row((self._said, 1), close, self._stop, self._start))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))

@@ -13,7 +13,7 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.compare.compare_dialog import CompareDialog, SideView
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.store.settings import SettingsFile
+from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info
 from tests.desktop.hands import drop, ended, files, find, press, said, send, words
