@@ -330,6 +330,8 @@ _REASONS = (
 TITLES, MESSAGES, REASONS = (tuple(map(str, each)) for each in (_TITLES, _MESSAGES, _REASONS))
 TRANSLATED_TOO = ("reason", "place")
 VALUE = re.compile(r"\{(\w+)\}")
+# A longer one, which quotes a file or a server, would take long to compare.
+LONGEST = 1_000
 
 
 def error_text(error: ErrorInfo | WaymarkError) -> str:
@@ -340,7 +342,7 @@ def error_text(error: ErrorInfo | WaymarkError) -> str:
 
 def in_language(text: str) -> str:
     """A title or a message in the user's language, if it is known."""
-    for template, pattern in _patterns():
+    for template, pattern in _patterns() if len(text) <= LONGEST else ():
         if found := pattern.fullmatch(text):
             values = {
                 name: in_language(value) if name in TRANSLATED_TOO else value

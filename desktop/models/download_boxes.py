@@ -177,7 +177,9 @@ class DownloadList(QWidget):
     def _refresh(self) -> None:
         shown = self._downloads.shown
         for work in [work for work in self._rows if work not in shown]:
-            self._rows.pop(work).deleteLater()
+            gone = self._rows.pop(work)
+            gone.hide()
+            gone.deleteLater()
         for work, download in shown.items():
             if work not in self._rows:
                 self._rows[work] = self._made(work)

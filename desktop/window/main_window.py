@@ -148,7 +148,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
-        for each in (parts.export, parts.backup):
+        for each in (parts.export, parts.backup, parts.chat):
             each.said.connect(self.toast.say)
         parts.backup.checking.connect(page.restore.withdraw)
         parts.backup.checked.connect(page.restore.ask)
@@ -171,7 +171,6 @@ class MainWindow(QMainWindow):
         parts.chats.restored.connect(self._open)
         parts.chat.deleted.connect(self._on_messages_deleted)
         parts.chat.moved.connect(self._on_moved)
-        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))

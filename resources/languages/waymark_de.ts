@@ -1732,6 +1732,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Engine reagiert nicht</translation>
     </message>
     <message>
+        <source>Waiting for the first model</source>
+        <translation>Wartet auf das erste Modell</translation>
+    </message>
+    <message>
         <source>Comparing two models</source>
         <translation>Zwei Modelle werden verglichen</translation>
     </message>

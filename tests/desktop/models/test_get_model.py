@@ -146,7 +146,7 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     hub.pace_s = 0.005
     app = await open_app()
     ask(app, "Org/Tiny-Vision")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     press(app, "modelDownload")
     await until(lambda: app.parts.downloads.shown and shown(app).done)
     assert words(app, "downloadTurn") == "Pause"
@@ -181,7 +181,7 @@ async def test_a_download_that_another_waymark_completed_is_complete(
     hub.pace_s = 0.005
     app = await open_app()
     ask(app, "Org/Tiny-Vision")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     press(app, "modelDownload")
     await until(lambda: app.parts.downloads.shown and shown(app).done)
     press(app, "downloadTurn")
@@ -254,7 +254,7 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
     backend.locked = not keyring_there
     app = await open_app()
     ask(app, "Org/Tiny-GGUF")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     assert sent_token(hub) is None and backend.reads == 0
     type_token(app, "hf_verysecret")
     place = "keyring" if keyring_there else "in memory"

@@ -57,7 +57,7 @@ def drag(cover: QWidget, start: tuple[int, int], end: tuple[int, int]) -> None:
     ],
 )
 @pytest.mark.parametrize("ratio", [1, 1.5, 2])
-@pytest.mark.usefixtures("qapp")
+@pytest.mark.usefixtures("qloop")
 async def test_the_dragged_part_has_the_screens_own_pixels(
     start: tuple[int, int], end: tuple[int, int], size: tuple[int, int], ratio: float
 ) -> None:
@@ -79,7 +79,7 @@ async def test_the_dragged_part_has_the_screens_own_pixels(
     cover.close()
 
 
-@pytest.mark.usefixtures("qapp")
+@pytest.mark.usefixtures("qloop")
 async def test_a_click_chooses_nothing_and_enter_everything() -> None:
     chosen: asyncio.Future[QImage] = asyncio.get_running_loop().create_future()
     cover = ScreenCover(picture(120, 80), PLACE, chosen)
@@ -89,7 +89,7 @@ async def test_a_click_chooses_nothing_and_enter_everything() -> None:
     assert (await chosen).size().toTuple() == (120, 80)
 
 
-@pytest.mark.usefixtures("qapp")
+@pytest.mark.usefixtures("qloop")
 @pytest.mark.parametrize("way", ["escape", "button", "close"])
 async def test_a_choice_is_cancelled(way: str) -> None:
     chosen: asyncio.Future[QImage] = asyncio.get_running_loop().create_future()
