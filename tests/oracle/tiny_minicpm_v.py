@@ -188,7 +188,7 @@ class OnCanvas(Shaped):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: patches side by side, in the order of its processor."""
+    """Arguments of the oracle's forward: patches side by side, in the order of its processor."""
     pad = checkpoints.token_id("<|image_pad|>")
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(pad)])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
@@ -219,6 +219,6 @@ def _with_marks(pieces: Pieces, pad: int) -> list[int]:
 
 
 def ids_of(grids: Sequence[Grid], pad: int) -> list[int]:
-    """Those of a picture: its marks, and `pad` for each of its tokens."""
+    """Ids of a picture: its marks, and `pad` for each of its tokens."""
     parts = [(*grid.before, *[pad] * (grid.num_patches // 16), *grid.after) for grid in grids]
     return [token_id for part in parts for token_id in part]

@@ -31,7 +31,7 @@ CONTROL = ("<image>", "<img>", "</img>")
 
 @dataclass(frozen=True)
 class TinyNemotronOmni:
-    """What to make. `side` positions a side; `others` are more keys of the tower's config."""
+    """`side` positions a side; `others` are more keys of the tower's config."""
 
     text: TinyNemotron = field(default_factory=lambda: TinyNemotron("ME*"))
     hidden: int = 24
@@ -47,7 +47,7 @@ class TinyNemotronOmni:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """As of the other tiny folders, with this family's own tokens behind."""
+    """The tokenizer of the other tiny folders, with this family's own tokens appended."""
     result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
     result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
     return result
@@ -101,7 +101,7 @@ def make_nemotron_omni_pair(path: Path, tiny: TinyNemotronOmni) -> Pair:
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: patches row by row, which the pieces have by tokens."""
+    """Arguments of the oracle's forward: patches row by row, which the pieces have by tokens."""
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:

@@ -19,8 +19,7 @@ from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix, StackedMatrix
-from kernels.native.library import Library
-from kernels.native.trace import capture_step
+from kernels.native.library import Library, capture_step
 from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
@@ -196,6 +195,7 @@ int main(void) {
 
 
 @COMPILES
+@pytest.mark.slow
 def test_the_fullest_step_stays_in_its_memory(tmp_path: Path) -> None:
     kernels, program = Path(reference.__file__).parents[1], tmp_path / "fullest"
     names = ("blocks", "int8", "int8_few", "product")
