@@ -160,9 +160,8 @@ class MainWindow(QMainWindow):
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
-        engine, transcript = parts.engine, parts.transcript
-        of_rows = transcript.chat_changed, transcript.rows_replaced
-        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected, *of_rows):
+        rows, side = (parts.transcript.chat_changed, parts.transcript.rows_replaced), self.side_bar
+        for changed in (parts.chat.busy_changed, parts.engine.changed, side.selected, *rows):
             changed.connect(self._enable)
         self._enable()
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
