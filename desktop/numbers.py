@@ -60,10 +60,12 @@ def format_count(count: int) -> str:
 
 
 def short_count(parameters: int) -> str:
-    """4.0B, 450M"""
-    if parameters >= 10**9:
-        return f"{number(parameters / 10**9, 1)}B"
-    return f"{number(parameters / 10**6, 0 if parameters >= 10**7 else 1)}M"
+    """4B, 1.6B, 450M: as names of models have them, in every language"""
+    if parameters >= 999_500_000:
+        value, unit, decimals = parameters / 10**9, "B", 1
+    else:
+        value, unit, decimals = parameters / 10**6, "M", 0 if parameters >= 10**7 else 1
+    return f"{value:.{decimals}f}".removesuffix(".0") + unit
 
 
 def format_bytes(count: int) -> str:
@@ -80,7 +82,9 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    """< 0.01 s, 0.04 s, 0.4 s, 12 s, 2 min 5 s"""
+    if seconds < 0.005:
+        return f"< {number(0.01, 2)} s" if seconds > 0 else f"{number(0)} s"
     if seconds < 0.095:
         return f"{number(seconds, 2)} s"
     if seconds < 9.95:
@@ -287,9 +291,19 @@ def numbers_text(stats: RequestStats) -> str:
         words.append(tr("{} encoded").format(count_of(stats.images_encoded, "image")))
     if stats.ttft_s is not None:
         words.append(tr("first token {}").format(format_seconds(stats.ttft_s)))
-    if stats.decode_tokens_per_s is not None:
-        words.append(format_speed(stats.decode_tokens_per_s))
+    if speed := speed_text(stats):
+        words.append(speed)
     return BETWEEN.join(words)
+
+
+def first_token_text(stats: RequestStats) -> str:
+    """'' until it is known."""
+    return "" if stats.ttft_s is None else format_seconds(stats.ttft_s)
+
+
+def speed_text(stats: RequestStats) -> str:
+    """'' until it is known."""
+    return "" if stats.decode_tokens_per_s is None else format_speed(stats.decode_tokens_per_s)
 
 
 def format_moment(moment: float) -> str:

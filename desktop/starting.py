@@ -24,6 +24,7 @@ from core.api.errors import WaymarkError
 from core.client.lock import DataFolderLock
 from core.client.traces import trace_of
 from core.system.private_files import create, private_folder, sweep
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.store import backups
 from desktop.store.folders import Folders
@@ -188,14 +189,14 @@ class Choice(enum.Enum):
 
 async def ask_what_to_do(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
     """`anew` offers to begin with empty chats."""
-    message = error.message
+    message = in_language(error.message)
     if anew:
         message += "\n\n" + tr(
             "If you start with empty chats, the old file stays in its folder under another name; "
             "nothing in it is deleted."
         )
     while True:
-        box = named(message_box(error.title, message), "refusal")
+        box = named(message_box(in_language(error.title), message), "refusal")
         box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
         anew_button = open_button = None
         role = QMessageBox.ButtonRole.ActionRole

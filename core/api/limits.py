@@ -3,6 +3,7 @@ engine."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 MAX_PICTURE_BYTES = 256 * 2**20
@@ -15,19 +16,38 @@ MAX_DOCUMENT_PAGES = 5_000
 
 
 class PictureFormat(NamedTuple):
+    """`name` is Pillow's."""
+
     name: str
-    beginnings: tuple[bytes, ...]
+    beginning: re.Pattern[bytes]
     suffixes: tuple[str, ...]
 
 
 PICTURE_FORMATS = (
-    PictureFormat("PNG", (b"\x89PNG",), (".png",)),
-    PictureFormat("JPEG", (b"\xff\xd8\xff",), (".jpg", ".jpeg")),
-    PictureFormat("WEBP", (b"RIFF",), (".webp",)),
-    PictureFormat("GIF", (b"GIF8",), (".gif",)),
-    PictureFormat("BMP", (b"BM",), (".bmp",)),
-    PictureFormat("TIFF", (b"II*\0", b"MM\0*"), (".tif", ".tiff")),
+    PictureFormat("PNG", re.compile(rb"\x89PNG"), (".png",)),
+    PictureFormat("JPEG", re.compile(rb"\xff\xd8\xff"), (".jpg", ".jpeg")),
+    PictureFormat("WEBP", re.compile(rb"RIFF"), (".webp",)),
+    PictureFormat("GIF", re.compile(rb"GIF8"), (".gif",)),
+    PictureFormat("BMP", re.compile(rb"BM"), (".bmp",)),
+    PictureFormat("TIFF", re.compile(rb"II\*\0|MM\0\*"), (".tif", ".tiff")),
+    # One container with a brand of its own, or a common one before those it is compatible with.
+    PictureFormat(
+        "AVIF", re.compile(rb"(?s)....ftyp(avi[fs]|m[is]f1.{4}(.{4})*?avi[fs])"), (".avif",)
+    ),
+    PictureFormat(
+        "HEIF", re.compile(rb"(?s)....ftyp(hei[cmsx]|hev[cmsx]|m[is]f1)"), (".heic", ".heif")
+    ),
 )
+# Bytes of a file that tell its format.
+PICTURE_BEGINNING = 64
+
+
+def picture_format(data: bytes) -> PictureFormat | None:
+    """The format of a file by its first bytes; None if it is no picture."""
+    return next(
+        (each for each in PICTURE_FORMATS if each.beginning.match(data, 0, PICTURE_BEGINNING)), None
+    )
+
 
 # Default limits of a reply, where the user sets none.
 # A context of 262,144 tokens holds a megabyte of English. Everything sent of a reply of this size

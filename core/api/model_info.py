@@ -72,10 +72,11 @@ class KVSize(Frozen):
 
 
 class LoadFacts(Frozen):
-    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
-    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
-    `slowed_by`: why replies are slower than they could be."""
+    """`packing_s` of the `seconds` were spent on the kernels' layouts. Weights take `weight_bytes`
+    of memory. `from_disk`: quantised matrices came from an earlier load; those of all models take
+    `kept_bytes` of `kept_budget`. `slowed_by`: why replies are slower than they could be."""
 
+    weight_bytes: int = 0
     seconds: float = 0.0
     packing_s: float = 0.0
     from_disk: bool = False

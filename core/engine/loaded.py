@@ -73,7 +73,6 @@ class LoadedModel:
     processor: PictureProcessor | None
     cache: ContextCache
     steps: StepCapture
-    weight_bytes: int
     info: ModelInfo
     step_costs: StepCosts = field(default_factory=StepCosts)
     # The tools of each chat's last request.
@@ -122,6 +121,7 @@ def load(
     )
     cache = open_cache(blobs, model, context, root)
     facts = LoadFacts(
+        weight_bytes=chosen.num_bytes - read.mapped_bytes,
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
         from_disk=read.from_disk,
@@ -141,7 +141,6 @@ def load(
         processor=processor,
         cache=cache,
         steps=StepCapture(kernels.capture),
-        weight_bytes=chosen.num_bytes - read.mapped_bytes,
         info=info.model_copy(update=more),
     )
 
@@ -192,7 +191,7 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
-        free += present.weight_bytes
+        free += present.info.load.weight_bytes
         free += present.cache.kv_bytes() + present.cache.state_bytes()
     looking = LookingTime(check)
     with looking:

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
-from PIL import ExifTags, ImageOps
+import pi_heif
+from PIL import AvifImagePlugin, ExifTags, ImageOps
 from PIL import Image as Pillow
 
 from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
@@ -15,6 +16,12 @@ from core.api.limits import MAX_PICTURE_PIXELS, PICTURE_FORMATS
 from core.client.codec import Fields
 
 FORMATS = tuple(each.name for each in PICTURE_FORMATS)
+# Of decoders that would start one for each core, which takes address space.
+THREADS = 4
+AvifImagePlugin.DEFAULT_MAX_THREADS = THREADS
+pi_heif.register_heif_opener(
+    decode_threads=THREADS, thumbnails=False, depth_images=False, aux_images=False
+)
 
 _T = TypeVar("_T")
 
@@ -109,6 +116,8 @@ def _upright(image: Pillow.Image) -> Pillow.Image:
 def _flattened(image: Pillow.Image) -> Pillow.Image:
     if image.mode.startswith("I;16"):
         return _eight_bits(image)
+    if image.mode == "RGBa":
+        image = image.convert("RGBA")
     if "A" not in image.getbands() and image.info.get("transparency") is None:
         return image if image.mode == "RGB" else image.convert("RGB")
     layer = image.convert("RGBA")

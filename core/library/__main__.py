@@ -244,7 +244,11 @@ def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
             emit(Moving(done=done, total=total))
 
     try:
-        Mover(asked, tell, ended.is_set).run()
+        mover = Mover(asked, tell, ended.is_set)
+        if asked.tidy:
+            mover.tidy()
+        else:
+            mover.run()
     except WaymarkError as error:
         emit(Moved(error=error.info()))
     else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from core.api.errors import EngineDiedError, ProtocolError
+from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
+from core.client.blobs import read_regular
 from core.client.programs import clean_environment, program
 from core.client.requests import EngineError
 from core.client.transport import Transport
 from core.library.messages import (
     EVENTS,
+    MOVES,
     Describe,
     Described,
     Device,
@@ -22,6 +25,7 @@ from core.library.messages import (
     Moving,
     Reading,
 )
+from core.system.private_files import write_whole
 
 # A damaged file ends the process; with more of them than this something else is wrong.
 MOST_ENDINGS = 8
@@ -50,6 +54,8 @@ class LibraryClient:
     ) -> None:
         self._heard, self._cache, self._contexts = heard, cache, contexts
         self._command = command or program("core.library")
+        # Moves that have not ended, for the next start.
+        self._journal = cache.with_name("moves.json")
 
     async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
         """Cancelling ends the process. With `again` nothing that is remembered is used, and this
@@ -105,6 +111,23 @@ class LibraryClient:
 
     async def move(self, move: Move, tell: Callable[[int, int], None], stop: asyncio.Event) -> None:
         """Raises WaymarkError, RequestCancelled by `stop` if it came in time."""
+        self._note((*self._unended(), move))
+        try:
+            await self._move(move, tell, stop)
+        except WaymarkError:
+            await self.tidy()
+            raise
+
+    async def tidy(self) -> None:
+        """Remove what killed moves left on disks that are there; others are left for later."""
+        for move in self._unended():
+            with contextlib.suppress(WaymarkError):
+                tidying = move.model_copy(update={"tidy": True})
+                await self._move(tidying, lambda done, total: None, asyncio.Event())
+
+    async def _move(
+        self, move: Move, tell: Callable[[int, int], None], stop: asyncio.Event
+    ) -> None:
         process = await self._start()
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: process.close_input())
@@ -116,11 +139,22 @@ class LibraryClient:
                 elif isinstance(event, Moved):
                     if event.error is not None:
                         raise EngineError(event.error)
+                    ended = move.model_copy(update={"tidy": False})
+                    self._note(tuple(each for each in self._unended() if each != ended))
                     return
             raise EngineDiedError("The process that moves models ended. The model is complete.")
         finally:
             stopping.cancel()
             await process.stop(STOP_PATIENCE_S)
+
+    def _unended(self) -> tuple[Move, ...]:
+        with contextlib.suppress(OSError, ValueError, WaymarkError):
+            return MOVES.validate_json(read_regular(self._journal))
+        return ()
+
+    def _note(self, moves: tuple[Move, ...]) -> None:
+        with contextlib.suppress(OSError):  # a move doesn't need it
+            write_whole(self._journal, MOVES.dump_json(moves))
 
     async def _start(self) -> Transport[LibraryEvent]:
         try:

@@ -107,11 +107,13 @@ class Device(Frozen):
 
 class Move(Frozen):
     """Move files from the folder `base` to the folder `target`; the last of them makes it a model.
-    Those in `kept` are copied, as another model needs them too. Answered by Moving, then Moved."""
+    Those in `kept` are copied, as another model needs them too. With `tidy` it was killed, and what
+    it left is removed. Answered by Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    tidy: bool = False
     base: str
     target: str
 
@@ -134,4 +136,5 @@ class Moved(Frozen):
 LibraryEvent = Annotated[Reading | Described | Device | Moving | Moved, Field(discriminator="type")]
 LibraryCommand = Annotated[Describe | Move, Field(discriminator="type")]
 COMMAND: TypeAdapter[LibraryCommand] = TypeAdapter(LibraryCommand)
+MOVES: TypeAdapter[tuple[Move, ...]] = TypeAdapter(tuple[Move, ...])
 EVENTS: TypeAdapter[LibraryEvent] = TypeAdapter(LibraryEvent)

@@ -68,6 +68,29 @@ class Mover:
             shutil.rmtree(self._work, ignore_errors=True)
         self._delete(files)
 
+    def tidy(self) -> None:
+        """Remove the copies that a killed move left. If it was deleting already, finish that.
+
+        Raises MoveError while the other disk is away.
+        """
+        with _named_errors():
+            if not self._target.is_dir():
+                raise MoveError(f"{self._target} is not there.")
+            if self._work.is_dir() and not self._work.is_symlink():
+                for copy in list(self._work.iterdir()):
+                    if copy.name.isdigit() and copy.is_file():
+                        copy.unlink()
+                with contextlib.suppress(OSError):  # what else is in it isn't ours
+                    self._work.rmdir()
+            if os.path.lexists(self._base / self._names[-1]):
+                return
+            files = [self._look(each) for each in self._names if os.path.lexists(self._base / each)]
+            whole = all(os.path.lexists(self._target / each) for each in self._names)
+            if whole and all(
+                self._digest(each.source) == self._digest(each.place) for each in files
+            ):
+                self._delete(files)
+
     def _look(self, name: str) -> _File:
         source, place = self._base / name, self._target / name
         with open_regular(source) as file:

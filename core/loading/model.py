@@ -70,11 +70,11 @@ def read_model(
         may_map = plan.mapped_bytes and most_on_disk != 0
         if may_map and store is not None and fits(needed - plan.mapped_bytes, free):
             return loading.mapped(store, TileFile(store.blobs, plan, most_on_disk))
-        place = "on the graphics card" if device.type == "cuda" else "of memory"
-        raise NotEnoughMemoryError(
-            f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
-            f"{_gigabytes(free)} is free."
-        )
+        whole, there = _gigabytes(needed + HEADROOM_BYTES), _gigabytes(free)
+        words = f"The model needs {whole} of memory, {there} is free."
+        if device.type == "cuda":
+            words = f"The model needs {whole} on the graphics card, {there} is free."
+        raise NotEnoughMemoryError(words)
     if store is not None and not plan.formats.usual.quantises:
         return loading.as_published(store)
     loaded = loading.from_disk(store) if store is not None else None

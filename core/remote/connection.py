@@ -172,9 +172,8 @@ async def _raise_for(response: httpx2.Response, key: str) -> None:
         return
     said = f"{status}{await _said(response, key)}"
     if status in (401, 403):
-        raise RemoteKeyError(
-            f"The server answers {said}. " + ("Enter another key." if key else "It needs a key.")
-        )
+        advice = "Enter another key." if key else "It needs a key."
+        raise RemoteKeyError(f"The server answers {said}. {advice}")
     if status in _PASSING:
         wait = response.headers.get("Retry-After", "")
         # Longer than anything here waits, if it has more digits.

@@ -20,6 +20,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
 from desktop.documents.parts import not_sendable
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
@@ -90,7 +91,9 @@ class ChatController(ShownChat):
             return
         parent = row.message.parent if row.message.is_reply else row.id
         if parent is not None:
-            self._tasks.spawn(self._regenerate(row.message.chat, parent), tr("Regenerating"))
+            self._tasks.spawn(
+                self._regenerate(row.message.chat, parent), tr("Writing another reply")
+            )
 
     def go_on(self, reply: int) -> None:
         """Continue the last reply, which was stopped or cut off."""
@@ -198,7 +201,8 @@ class ChatController(ShownChat):
             )
         except WaymarkError as error:
             text = tr("{title}: {message} The message was not sent.")
-            self.refused.emit(text.format(title=error.title, message=error.message))
+            title, message = in_language(error.info().title), in_language(error.message)
+            self.refused.emit(text.format(title=title, message=message))
             return False
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
@@ -229,7 +233,8 @@ class ChatController(ShownChat):
             if draft.pictures
             else tr("{title}: {model}. Start a new chat, or load a model that can.")
         )
-        self.refused.emit(text.format(title=NoVisionError.title, model=model.name))
+        title = in_language(NoVisionError.title)
+        self.refused.emit(text.format(title=title, model=model.name))
         return False
 
     async def _regenerate(self, chat: int, parent: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import partial
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 
 from desktop import theme
 from desktop.chat.chat import ChatController
@@ -17,12 +18,16 @@ from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.draft import Draft
+from desktop.pictures.given_data import png_bytes
+from desktop.pictures.screen_part import can_read_screen
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
 # From the first key that isn't counted, so that the count is updated while typing.
 COUNTED_AFTER_MS = 250
+# A narrower composer has no button for the screen.
+SCREEN_BUTTON_WIDTH = 520
 
 
 class Composer(DraftEditor):
@@ -35,6 +40,8 @@ class Composer(DraftEditor):
         self._chat = chat
         self._suggested = ""
         self.format = ComposerFormat(chat)
+        self.add_screen = IconButton("screen", tr("Add a part of the screen"), name="addScreen")
+        self.add_screen.hide()
         in_use = tr("Instructions are in use: show or hide them")
         self.instructions = IconButton("chat", in_use, name="composerInstructions")
         self.instructions.hide()
@@ -88,6 +95,11 @@ class Composer(DraftEditor):
         self.text.put(f"{chr(10) * 2 if typed.strip() else ''}{lines}\n\n")
         self.text.setFocus()
 
+    def add_image(self, image: QImage, name: str) -> None:
+        self.say("")
+        self._pictures.add_bytes(self._draft, partial(png_bytes, image), name)
+        self.text.setFocus()
+
     def keep(self) -> None:
         """Copy the text into the draft, which is stored if it has changed."""
         text = self.text.toPlainText()
@@ -107,9 +119,15 @@ class Composer(DraftEditor):
         self.text.setFocus()
         super().mousePressEvent(event)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        # The field needs the room more; the menu has the action too.
+        has_room = self.width() >= theme.px(SCREEN_BUTTON_WIDTH)
+        self.add_screen.setVisible(has_room and can_read_screen())
+
     def _build(self) -> None:
         options = self.format.button, self.thinking, self.settings, self.instructions
-        buttons = (self.add, *options), (self._queue, self._send)
+        buttons = (self.add, self.add_screen, *options), (self._queue, self._send)
         writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
         for button in (*buttons[0], *buttons[1]):
             writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)

@@ -9,6 +9,8 @@ from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from core.api.model_info import ModelInfo
+from core.remote.connection import host_of
+from core.remote.messages import Place
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.i18n import tr
@@ -44,6 +46,7 @@ class EmptyPage(QWidget):
         )
         self._about = self._label(about, "emptyModel", "muted")
         self._about.hide()
+        self._words = self._label("", "emptyWords", "muted")
         self._defaults = self._label("", "emptyDefaults", "muted small")
         self._samples = [
             self._make_sample(folder, number, *sample) for number, sample in enumerate(samples(), 1)
@@ -59,15 +62,7 @@ class EmptyPage(QWidget):
             self._mark,
             # No-break spaces keep the last words of a sentence on one line.
             self._label(tr("What would you like to look\u00a0at?"), "emptyTitle", "title"),
-            self._label(
-                tr(
-                    "Ask a question below, or drop a picture and ask\u00a0about\u00a0it.\n"
-                    "Everything stays on this computer. What the model has read is reused if "
-                    "possible: Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
-                ),
-                "emptyWords",
-                "muted",
-            ),
+            self._words,
             self._about,
         ):
             layout.addWidget(label)
@@ -81,6 +76,20 @@ class EmptyPage(QWidget):
         theme.signals().changed.connect(self._draw)
         self._draw()
         self.show_samples(demo=False)
+        self.show_place(None)
+
+    def show_place(self, place: Place | None) -> None:
+        """Where the first message is answered; None is this computer."""
+        ask = tr("Ask a question below, or drop a picture and ask\u00a0about\u00a0it.")
+        words = tr(
+            "Everything stays on this computer. What the model has read is reused if possible: "
+            "Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
+        )
+        if place is not None:
+            words = tr("Your messages are sent to {host}, where {model}\u00a0answers.").format(
+                host=host_of(place.address), model=place.model
+            )
+        self._words.setText(f"{ask}\n{words}")
 
     def show_samples(self, demo: bool) -> None:
         """Another model than the demo model gets only the first few."""

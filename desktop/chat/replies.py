@@ -134,7 +134,8 @@ class ReplyRun:
                 last = await self._remote_end(self._place)
         finally:
             saver.cancel()
-        self._end = text, reply = self._ending(last)
+        remote = self._place is not None
+        self._end = text, reply = ending(self._live, last, remote=remote)
         try:
             await self._store(text, reply)
         except WaymarkError:
@@ -291,29 +292,32 @@ class ReplyRun:
         self._live.status = status
         self._replies.progressed.emit(self._live)
 
-    def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
-        live = self._live
-        # Servers give no ids, or those of their own tokenizer.
-        begun = isinstance(last, Finished) and (last.reply.ids or self._place is not None)
-        if isinstance(last, Finished) and begun:
-            return last.reply.text, Reply(
-                state=STATES.get(last.reason, ReplyState.COMPLETE),
-                reasoning=last.reply.reasoning,
-                ids=last.reply.ids,
-                finish_reason=last.reason,
-                stats=last.stats,
-                format=live.format,
-                model=live.model,
-                edited=live.edited,
-            )
-        # Stopped before the engine had its prompt; a continued reply keeps its text.
-        if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
-            reply = live.so_far(ReplyState.STOPPED)
-            return live.text, replace(reply, finish_reason="cancelled")
-        # A reply that an error cut short keeps what has arrived, as a stopped one.
-        arrived = live.text or live.reasoning
-        state = ReplyState.STOPPED if arrived else ReplyState.FAILED
-        return live.text, replace(live.so_far(state, last), finish_reason="error")
+
+def ending(
+    live: LiveReply, last: Finished | ErrorInfo | None, *, remote: bool = False
+) -> tuple[str, Reply]:
+    """The final text and record of a reply by its request's end; None: it was not sent."""
+    # Servers give no ids, or those of their own tokenizer.
+    begun = isinstance(last, Finished) and (last.reply.ids or remote)
+    if isinstance(last, Finished) and begun:
+        return last.reply.text, Reply(
+            state=STATES.get(last.reason, ReplyState.COMPLETE),
+            reasoning=last.reply.reasoning,
+            ids=last.reply.ids,
+            finish_reason=last.reason,
+            stats=last.stats,
+            format=live.format,
+            model=live.model,
+            edited=live.edited,
+        )
+    # Stopped before the engine had its prompt; a continued reply keeps its text.
+    if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
+        reply = live.so_far(ReplyState.STOPPED)
+        return live.text, replace(reply, finish_reason="cancelled")
+    # A reply that an error cut short keeps what has arrived, as a stopped one.
+    arrived = live.text or live.reasoning
+    state = ReplyState.STOPPED if arrived else ReplyState.FAILED
+    return live.text, replace(live.so_far(state, last), finish_reason="error")
 
 
 def has_pictures(conversation: Conversation) -> bool:

@@ -12,6 +12,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import CUT_SHORT, Generated
 from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.api.stats import ContextPart, RequestStats
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.records import Message, Reply, ReplyState
@@ -229,7 +230,7 @@ def ending_text(reply: Reply) -> str:
     if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
         return tr("Edited by you.") if reply.edited else ""
     if reply.error is not None:
-        return f"{reply.error.title}. {reply.error.message}"
+        return error_text(reply.error)
     match reply.finish_reason:
         case "length":
             return tr("Cut off: the reply reached the length limit you set.")

@@ -24,6 +24,7 @@ from core.client.blobs import BlobStore
 from core.system.private_files import write_whole
 from desktop.chat.chat import ChatController
 from desktop.chats.chats import ChatsController
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.search.search import SearchController
@@ -197,7 +198,7 @@ class Deletion(QObject):
                     tr(
                         "The context of a deleted chat could not be deleted yet: {} Waymark tries "
                         "again at the next start."
-                    ).format(error.message)
+                    ).format(in_language(error.message))
                 )
         finally:
             self._sending = False

@@ -34,6 +34,7 @@ from desktop.chat.context_fill import (
 )
 from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.services import Services
@@ -185,7 +186,9 @@ class LimitController(QObject):
         try:
             new = await self._begin_from_summary(chat)
         except WaymarkError as error:
-            self.trouble = tr("No summary was written: {reason}").format(reason=error.message)
+            self.trouble = tr("No summary was written: {reason}").format(
+                reason=in_language(error.message)
+            )
             new = None
         finally:
             self._summary = self._summarised = None

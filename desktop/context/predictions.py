@@ -158,7 +158,7 @@ def words_for(deed: Deed, predicted: Predicted) -> str:
 def another_model_words(tokens: int, seconds: float) -> str:
     return tr(
         "Reads this chat from the beginning, unless it has read it before: about {tokens}, {time}."
-    ).format(tokens=count_of(tokens, "token"), time=format_seconds(seconds))
+    ).format(tokens=count_of(tokens, "token"), time=format_seconds(max(seconds, 0.01)))
 
 
 def _say(button: Target, words: str) -> None:

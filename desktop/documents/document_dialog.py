@@ -197,6 +197,7 @@ class DocumentDialog(QDialog):
         return bool(self._unsearched)
 
     def _shown(self) -> None:
+        self.text.setPlaceholderText("" if self.parts.shown else tr("Nothing was found."))
         self.list.setCurrentIndex(self.parts.index(0))
         self._show_part(self.list.currentIndex())
         self._tell()

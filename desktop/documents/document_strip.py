@@ -186,5 +186,5 @@ def caption_of(document: Document, seconds: float | None = None) -> str:
         tokens = tr("about {tokens}").format(tokens=tokens)
     said = [count, tokens] if document.paged or len(document.parts) > 1 else [tokens]
     if seconds is not None:
-        said.append(tr("about {time} to read").format(time=format_seconds(seconds)))
+        said.append(tr("about {time} to read").format(time=format_seconds(max(seconds, 0.01))))
     return BETWEEN.join(said)

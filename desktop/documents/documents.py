@@ -26,6 +26,7 @@ from desktop.documents.reading import (
     source_of,
 )
 from desktop.engine.engine_status import model_name
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -97,8 +98,8 @@ class DocumentController(QObject):
         places = each.document.places
         if len(places) > MOST_PAGE_PICTURES:
             words = tr(
-                "{name} was not added as pictures: at most {most} pages can be. Press it to choose "
-                "pages first."
+                "{name} was not added as pictures: at most {most} pages are possible. Press "
+                "the document to choose pages first."
             )
             said = words.format(name=each.name, most=MOST_PAGE_PICTURES)
             self.refused.emit(draft, (Refusal(said=said),))
@@ -202,7 +203,11 @@ class DocumentController(QObject):
                 read = await self._read(draft, each, data)
             except (WaymarkError, OSError) as error:
                 self.remove(draft, each.number)
-                reason = error.message if isinstance(error, WaymarkError) else in_words(error)
+                reason = (
+                    in_language(error.message)
+                    if isinstance(error, WaymarkError)
+                    else in_words(error)
+                )
                 self.refused.emit(draft, (Refusal(each.name, said=reason),))
                 return
             except Exception:

@@ -15,7 +15,7 @@ from core.api.errors import (
     DocumentUnreadableError,
     NotRegularFileError,
 )
-from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, PICTURE_FORMATS
+from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, picture_format
 from core.client.blobs import open_regular
 from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
@@ -48,9 +48,8 @@ def kind_of(path: Path) -> FileKind:
     except OSError:
         return "other"
     is_text = bool(beginning) and (b"\0" not in beginning or beginning.startswith(_WIDE_TEXT))
-    is_picture = beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings))
     # Two letters begin a picture's file, or a text.
-    if is_picture and not (is_text and beginning.startswith(b"BM")):
+    if picture_format(beginning) and not (is_text and beginning.startswith(b"BM")):
         return "picture"
     if b"%PDF-" in beginning[:1024] or beginning.startswith(_ARCHIVES) or is_text:
         return "document"
@@ -175,12 +174,12 @@ def _decoded(attached: bytes) -> str:
 
 def _failed(name: str, reason: str) -> DocumentError:
     if reason == "time":
-        words = tr("{name} takes too long to read, so it was stopped.")
+        words = tr("Reading {name} took too long and was stopped.")
         return DocumentTooLargeError(words.format(name=name))
     if reason == "memory":
-        words = tr("{name} needs more memory to read than it may have.")
+        words = tr("Reading {name} needs more memory than is allowed.")
         return DocumentTooLargeError(words.format(name=name))
     if reason == "started":
-        words = tr("{name} can't be read: the process for it could not be started.")
+        words = tr("{name} can't be read: the process that reads documents could not be started.")
         return DocumentUnreadableError(words.format(name=name))
     return DocumentUnreadableError(tr("{name} is damaged: reading it failed.").format(name=name))

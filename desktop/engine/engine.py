@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.client.client import ANSWERING, EngineClient
 from core.client.life import RESTARTED_WORDS, EngineState
 from core.client.requests import EngineError
 from desktop.engine.engine_status import EngineStatus, Phase, remember_names, shown_name
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 
@@ -40,6 +42,7 @@ class EngineController(QObject):
         # Settings of the last model that loaded.
         self.loaded: ModelSettings | None = None
         self._failure: ErrorInfo | None = None
+        self._lent = False
         self._waiting: list[asyncio.Future[None]] = []
         engine.subscribe(self._on_state)
 
@@ -54,6 +57,8 @@ class EngineController(QObject):
     def load(self, settings: ModelSettings) -> None:
         """In the background, cancelling a load in progress."""
         self._wanted, self._failure = settings, None
+        if self._lent:
+            return  # `take_back` loads it.
         self.client.cancel_load()
         # An engine that is starting loads `_wanted` afterwards.
         if self.client.state is not EngineState.STARTING:
@@ -99,6 +104,33 @@ class EngineController(QObject):
         if self.model is None or self.loaded is not wanted:
             raise NoModelError(tr("Another model was chosen meanwhile."))
         return self.model
+
+    def lend(self) -> None:
+        """Until `take_back` the caller alone uses the client, to load other models: there is no
+        model for everyone else."""
+        if self.status.model is None and not self.status.asleep:
+            self._wanted = None
+        self._lent = True
+        self._set(EngineStatus(Phase.COMPARING))
+
+    async def take_back(self) -> None:
+        """Load the model that was loaded before, or was chosen meanwhile."""
+        await self.until_settled()
+        self._lent, wanted = False, self._wanted
+        if wanted is None and self.client.state in ANSWERING:
+            with contextlib.suppress(WaymarkError):  # an engine that died meanwhile has none
+                await self._unload()
+        elif wanted is None:
+            await self._begin()
+        elif self.client.model is not None and self.client.wanted == wanted:
+            self.loaded = wanted
+            self._rest("")
+        else:
+            await self._load(wanted)
+
+    async def until_settled(self) -> None:
+        """Wait while the engine is restarted."""
+        await self.until(lambda _: self.client.state is not EngineState.RESTARTING)
 
     def cancel_load(self) -> None:
         self.client.cancel_load()
@@ -149,7 +181,7 @@ class EngineController(QObject):
         try:
             await self.client.start()
         except WaymarkError as error:
-            self._set(EngineStatus(Phase.FAILED, trouble=error.message))
+            self._set(EngineStatus(Phase.FAILED, trouble=in_language(error.message)))
             return False
         return True
 
@@ -188,7 +220,8 @@ class EngineController(QObject):
         else:
             words = tr("{model} was not loaded. {title}: {message}")
             name = shown_name(settings.path)
-            self._rest(words.format(model=name, title=failure.title, message=failure.message))
+            title, message = in_language(failure.title), in_language(failure.message)
+            self._rest(words.format(model=name, title=title, message=message))
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         model = self.client.model
@@ -209,7 +242,12 @@ class EngineController(QObject):
         if news and self.client.state in ANSWERING:
             self._set(EngineStatus(Phase.LOADING, done=done, total=total))
 
-    def _on_state(self, state: EngineState, words: str) -> None:
+    def _on_state(self, state: EngineState, reason: str) -> None:
+        if self._lent and state in (*ANSWERING, EngineState.RESTARTING, EngineState.FAILED):
+            silent = state is EngineState.SILENT
+            self._set(EngineStatus(Phase.COMPARING, silent=silent))
+            return
+        words = in_language(reason)
         match state:
             case EngineState.STARTING:
                 self._set(EngineStatus(Phase.STARTING))
@@ -219,7 +257,7 @@ class EngineController(QObject):
                 self._set(replace(self.status, silent=False))
             case EngineState.RESTARTING:
                 self._set(EngineStatus(Phase.RESTARTING, trouble=words or self.status.trouble))
-                if words != RESTARTED_WORDS:
+                if reason != RESTARTED_WORDS:
                     self.said.emit(words)
             case EngineState.FAILED:
                 self._set(EngineStatus(Phase.FAILED, trouble=words))

@@ -24,19 +24,20 @@ _given: dict[str, str] = {}
 
 
 class Phase(enum.Enum):
-    """`EMPTY`: the engine runs without a model."""
+    """`EMPTY`: the engine runs without a model; `COMPARING`: it is lent to a comparison."""
 
     STARTING = "starting"
     LOADING = "loading"
     READY = "ready"
     EMPTY = "empty"
+    COMPARING = "comparing"
     RESTARTING = "restarting"
     FAILED = "failed"
     CLOSED = "closed"
 
 
 # A model is on its way, or may be.
-COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
+COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING, Phase.COMPARING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class EngineStatus:
 
     @property
     def runs(self) -> bool:
-        return self.phase in (Phase.LOADING, Phase.READY, Phase.EMPTY)
+        return self.phase in (Phase.LOADING, Phase.READY, Phase.EMPTY, Phase.COMPARING)
 
     def words(self) -> str:
         if self.silent:
@@ -77,6 +78,8 @@ class EngineStatus:
                 return tr("Loading was cancelled")
             case Phase.EMPTY | Phase.READY:
                 return tr("No model is loaded")
+            case Phase.COMPARING:
+                return tr("Comparing two models")
             case Phase.RESTARTING:
                 return tr("The engine stopped; restarting it")
             case Phase.FAILED:

@@ -17,18 +17,31 @@ from core.api.errors import NotAnExportError, WaymarkError
 from core.helper.chats import Lost
 from core.system.private_files import write_whole
 from desktop.chats.chats import ChatsController
+from desktop.engine.error_words import error_text, in_language
 from desktop.export.archive import add_archive, known_pictures, read_archive
-from desktop.export.printing import Printout
+from desktop.export.printing import Printout, rendered
 from desktop.export.reading import ChatsFile, FoundChat
-from desktop.export.writing import WRITERS, ExportError, Writer, digests_of, in_thread
+from desktop.export.writing import (
+    WRITERS,
+    ExportError,
+    HtmlWriter,
+    Writer,
+    digests_of,
+    in_thread,
+    shown_by_browsers,
+    shown_messages,
+)
 from desktop.i18n import tr
 from desktop.numbers import count_of
+from desktop.pictures.given_data import png_bytes
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.database import Database
 from desktop.store.tables.records import Picture
 
 PDF = ".pdf"
+# The longer edge of a picture drawn for HTML.
+LONGEST_DRAWN = 2_048
 # Makes a writer of a file, with a function that finds pictures by their digests.
 Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
@@ -109,6 +122,8 @@ class ExportController(QObject):
         writer, count = await in_thread(partial(kind, path, self._blobs.path)), 0
         try:
             async for chat in self._archived(chats):
+                if isinstance(writer, HtmlWriter):
+                    writer.drawn = await self._drawn(chat)
                 await in_thread(partial(writer.add, chat))
                 count += 1
             await in_thread(writer.end)
@@ -116,6 +131,17 @@ class ExportController(QObject):
             writer.discard()
             raise
         return count, writer.missing
+
+    async def _drawn(self, chat: ArchivedChat) -> dict[str, bytes]:
+        """PNGs of the pictures that not all browsers show."""
+        drawn = {}
+        for picture in (each for message in shown_messages(chat) for each in message.pictures):
+            path = self._blobs.path(picture.digest)
+            if not await in_thread(partial(shown_by_browsers, path)):
+                image = await rendered(self._pictures, picture, LONGEST_DRAWN)
+                if not image.isNull():
+                    drawn[picture.digest] = await in_thread(partial(png_bytes, image))
+        return drawn
 
     async def _write_pdf(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
         printout, count = Printout(self._pictures), 0
@@ -169,8 +195,8 @@ class ExportController(QObject):
         except OSError as error:
             report.error = f"{error.strerror or type(error).__name__}."
         except WaymarkError as error:
-            title = "" if isinstance(error, NotAnExportError) else f"{error.title}. "
-            report.error = f"{title}{error.message}"
+            alone = isinstance(error, NotAnExportError)
+            report.error = in_language(error.message) if alone else error_text(error)
         return report
 
     async def _take(self, file: ChatsFile, found: FoundChat, report: ImportReport) -> None:

@@ -111,7 +111,9 @@ class Printout:
         return bytes(buffer.data().data())
 
     async def _picture(self, picture: ArchivedPicture, edge: int) -> str:
-        image = await self._rendered(picture, edge) if edge >= SHORTEST_EDGE else QImage()
+        image = QImage()
+        if edge >= SHORTEST_EDGE:
+            image = await rendered(self._pictures, picture, edge)
         if image.isNull():
             self.missing += 1
             return f"<p>{tr('Picture')}: {escape(picture.name)}</p>"
@@ -121,18 +123,6 @@ class Printout:
         name = self._keep(f"picture:{len(self._images)}", image)
         size = f'width="{fitted.width()}" height="{fitted.height()}"'
         return f'<p><img src="{name}" {size}></p>'
-
-    async def _rendered(self, picture: ArchivedPicture, edge: int) -> QImage:
-        """Empty if it can't be read."""
-        try:
-            found = Picture(picture.digest, picture.name, (0, 0))
-            drawn = await self._pictures.render(found, edge, edge)
-        except WaymarkError:
-            return QImage()
-        if len(drawn.pixels) != 4 * drawn.width * drawn.height:
-            return QImage()
-        kind = QImage.Format.Format_RGBA8888
-        return QImage(drawn.pixels, drawn.width, drawn.height, 4 * drawn.width, kind).copy()
 
     async def _illustrated(self, html: str) -> str:
         """Replace formulas by drawings."""
@@ -151,6 +141,18 @@ class Printout:
         self._images[name] = image
         self._room -= image.width() * image.height()
         return name
+
+
+async def rendered(pictures: PictureController, picture: ArchivedPicture, edge: int) -> QImage:
+    """Empty if it can't be read."""
+    try:
+        drawn = await pictures.render(Picture(picture.digest, picture.name, (0, 0)), edge, edge)
+    except WaymarkError:
+        return QImage()
+    if len(drawn.pixels) != 4 * drawn.width * drawn.height:
+        return QImage()
+    kind = QImage.Format.Format_RGBA8888
+    return QImage(drawn.pixels, drawn.width, drawn.height, 4 * drawn.width, kind).copy()
 
 
 def _blocks(text: str, keeps_lines: bool) -> list[tuple[str, int]]:

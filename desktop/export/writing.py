@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 
 from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
 from core.api.errors import WaymarkError
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import PICTURE_BEGINNING, picture_format
 from core.client.blobs import read_regular
 from desktop.chat.markdown.conversion import html_parser
 from desktop.i18n import tr
@@ -29,6 +29,8 @@ from desktop.numbers import format_bytes
 T = TypeVar("T")
 # A larger one could not be imported.
 LARGEST_JSON = 256 * 2**20
+# Formats of pictures that only some browsers show.
+NOT_IN_BROWSERS = ("HEIF", "TIFF")
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
@@ -180,9 +182,13 @@ class MarkdownWriter(Writer):
 
 
 class HtmlWriter(Writer):
-    """One file without scripts that connects to nothing: pictures are inside."""
+    """One file without scripts that connects to nothing: pictures are inside.
+
+    `drawn`: PNGs, by digest, in place of pictures that browsers don't show.
+    """
 
     def _begin(self) -> None:
+        self.drawn: dict[str, bytes] = {}
         self._parser = html_parser()
         self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
 
@@ -199,7 +205,7 @@ class HtmlWriter(Writer):
                 text = chat.documents[document.document].text.replace("\f", "\n")
                 self._say(f"<pre>{html.escape(text)}</pre></details>\n")
             for picture in message.pictures:
-                if data := self._picture(picture.digest):
+                if data := self.drawn.get(picture.digest) or self._picture(picture.digest):
                     kind = suffix_of(data).removeprefix(".").replace("jpg", "jpeg")
                     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
                     self._say(f'<img alt="{html.escape(picture.name)}" src="{source}">\n')
@@ -236,10 +242,18 @@ def digests_of(chat: ArchivedChat) -> list[str]:
 
 
 def suffix_of(data: bytes) -> str:
-    for each in PICTURE_FORMATS:
-        if data.startswith(each.beginnings):
-            return each.suffixes[0]
-    return ".bin"
+    known = picture_format(data)
+    return known.suffixes[0] if known else ".bin"
+
+
+def shown_by_browsers(path: Path) -> bool:
+    """True also for a file that can't be read."""
+    try:
+        with path.open("rb") as file:
+            known = picture_format(file.read(PICTURE_BEGINNING))
+    except OSError:
+        return True
+    return known is None or known.name not in NOT_IN_BROWSERS
 
 
 def author(message: ArchivedMessage) -> str:

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from core.library.messages import ModelFacts, Way
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.fits import Fit, Memory, Verdict, memory_of
 from desktop.models.library import LibraryModel
@@ -51,16 +52,15 @@ class LibraryDetails(QFrame):
             self.relocate,
             self.delete,
         )
-        parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
-        acts = row(
-            self.rename, self.reveal, self.relocate, self.delete, None, self.eject, self.load
-        )
+        head = row((self._name, 1), self.eject, self.load)
+        parts = (head, self._facts, self._fit, self._memory, self._places, None)
+        acts = row(self.rename, self.reveal, self.relocate, self.delete, None)
         column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
         self.show_nothing("")
 
     def show_nothing(self, words: str) -> None:
-        self._name.set_words(words)
-        for each in (self._facts, self._fit, self._memory, self._places, *self._buttons):
+        self._say(self._facts, words, "muted")
+        for each in (self._name, self._fit, self._memory, self._places, *self._buttons):
             each.hide()
 
     def show_model(
@@ -79,10 +79,11 @@ class LibraryDetails(QFrame):
         `moving`: a model is being moved; `moved`: it is this one."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
+        self._name.show()
         trouble = facts.trouble if facts is not None else None
         said = tr("Its files have not been read yet.")
         if trouble is not None:
-            said = f"{trouble.title}. {trouble.message}"
+            said = error_text(trouble)
         elif facts is not None:
             said = describe(facts)
         self._say(self._facts, said, "error" if trouble is not None else "muted")

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWid
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
 from desktop.engine.engine_status import COMING, Phase
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks, answered
 from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
@@ -53,6 +54,7 @@ class LibraryDialog(QDialog):
     # The path of a model to load.
     load_asked = Signal(str)
     get_asked = Signal()
+    compare_asked = Signal()
 
     def __init__(
         self,
@@ -101,17 +103,19 @@ class LibraryDialog(QDialog):
         self._again.setObjectName("actionLookAgain")
         get = Button(tr("Get a model…"), name="libraryGet")
         get.clicked.connect(self.get_asked)
+        compare = Button(tr("Compare two models…"), name="libraryCompare")
+        compare.clicked.connect(self.compare_asked)
         close = Button(tr("Close"), name="libraryClose")
         close.clicked.connect(self.close)
-        for each in (self._folders, get, close):
+        for each in (self._folders, get, compare, close):
             each.setAutoDefault(False)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addLayout(row((self.search, 1), self._folders, get))
         parts.addWidget(self._said)
         details = scrolled(self.details, "libraryDetailsScroll")
-        parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
+        parts.addLayout(row((view, 1), (details, 2), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
-        parts.addLayout(row(None, close))
+        parts.addLayout(row(compare, None, close))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
@@ -222,7 +226,7 @@ class LibraryDialog(QDialog):
         theme.set_class(self._said, "error small" if self._trouble else "muted small")
 
     def _say_error(self, error: ErrorInfo) -> None:
-        self._trouble = f"{error.title}. {error.message}"
+        self._trouble = error_text(error)
         self._say_state()
 
     def _load(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 
 from core.library.messages import ModelFacts
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.models.fits import Memory, fit_name
 from desktop.models.library import LibraryController, LibraryModel
@@ -92,7 +93,7 @@ class LibraryList(QAbstractListModel):
         if facts is None:
             return tr("not read yet")
         if facts.trouble is not None:
-            return facts.trouble.title
+            return in_language(facts.trouble.title)
         verdict = self._library.verdict(model, self._available)
         assert verdict is not None
         way = verdict.way
@@ -115,9 +116,8 @@ def family_name(facts: ModelFacts) -> str:
         "gemma4_unified": "Gemma 4", "gemma4_unified_text": "Gemma 4", "olmo_hybrid": "OLMo Hybrid",
         "ministral3": "Ministral 3", "mistral3": "Mistral 3", "granite_swa": "Granite SWA",
         "granitemoe_swa": "Granite SWA MoE", "minicpmv4_6": "MiniCPM-V 4.6",
-        "minicpmv4_7": "MiniCPM-V 4.7",
-        "gpt_oss": "gpt-oss",
-        "kimi_linear": "Kimi Linear",
+        "minicpmv4_7": "MiniCPM-V 4.7", "nemotron_h_omni": "Nemotron Omni",
+        "gpt_oss": "gpt-oss", "kimi_linear": "Kimi Linear",
     }  # fmt: skip
     return names.get(facts.family, facts.family)
 

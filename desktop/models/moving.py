@@ -55,6 +55,10 @@ class MoveController(QObject):
             self.changed.emit()
             self._tasks.spawn(self._move(place, target), tr("Moving a model"))
 
+    def tidy(self) -> None:
+        """Remove what moves left that were killed."""
+        self._tasks.spawn(self._library.client.tidy(), tr("Moving a model"))
+
     def cancel(self) -> None:
         """Keep the model where it is, unless it is in the new place already."""
         self._stop.set()

@@ -21,7 +21,9 @@ from desktop.pictures.pictures import PictureController
 from desktop.widgets.long_text import LongText
 
 # Files that another program may hand over, best first.
-FILE_TYPES = tuple(f"image/{each.name.lower()}" for each in PICTURE_FORMATS)
+FILE_TYPES = tuple(
+    f"image/{suffix.removeprefix('.')}" for each in PICTURE_FORMATS for suffix in each.suffixes
+)
 # Qt's name for an image it has in memory or can decode, some of them drawings that name files.
 DECODED_TYPE = "application/x-qt-image"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.api.errors import ImageTooLargeError, NotRegularFileError
-from core.api.limits import MAX_PICTURE_BYTES, PICTURE_FORMATS
+from core.api.limits import MAX_PICTURE_BYTES, PICTURE_BEGINNING, picture_format
 from core.client.blobs import open_regular
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
@@ -40,7 +40,7 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            beginning = file.read(4)
+            beginning = file.read(PICTURE_BEGINNING)
     except NotRegularFileError as error:
         if error.folder:
             return (
@@ -58,7 +58,7 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
         return one.replace("{limit}", limit), many.replace("{limit}", limit)
     if not size:
         return tr("{names} is empty."), tr("{names} are empty.")
-    if beginning.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):
+    if picture_format(beginning) is not None:
         return None
     return (
         tr("{names} is neither a picture nor a document that Waymark can read."),

@@ -22,8 +22,9 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import picture_format
 from desktop.engine.engine_status import Phase
+from desktop.engine.error_words import in_language
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
@@ -95,7 +96,7 @@ class PictureController(QObject):
 
         Without an engine it is stored without a thumbnail. Raises OSError.
         """
-        if not data.startswith(tuple(b for each in PICTURE_FORMATS for b in each.beginnings)):
+        if picture_format(data) is None:
             return None
         digest, path = await answered(lambda: self._blobs.put(data))
         try:
@@ -165,7 +166,7 @@ class PictureController(QObject):
 
     def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
         self.remove(draft, picture.number)
-        reason = error.message if isinstance(error, WaymarkError) else in_words(error)
+        reason = in_language(error.message) if isinstance(error, WaymarkError) else in_words(error)
         self.refused.emit(draft, (Refusal(picture.name, said=reason),))
 
     async def _describe_draft(self, draft: Draft) -> None:

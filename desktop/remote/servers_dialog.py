@@ -19,6 +19,7 @@ from core.api.errors import WaymarkError
 from core.remote.connection import host_of, is_readable, normalised
 from core.remote.messages import Place, RemoteModel, RemoteServer
 from desktop import theme
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
@@ -156,8 +157,7 @@ class ServersDialog(QDialog):
         try:
             server, kept = await self._remote.add(self.address.text(), self.key.text().strip())
         except WaymarkError as error:
-            info = error.info()
-            self._say(f"{info.title}. {info.message}", bad=True)
+            self._say(error_text(error), bad=True)
         else:
             self._say(added_words(server, kept))
             self.address.clear()

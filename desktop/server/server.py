@@ -23,6 +23,7 @@ from core.server.relay import LocalServer, ServerNews
 from core.server.requests.pictures import Pictures
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.settings.settings import SettingsController
@@ -61,7 +62,7 @@ class ServerStatus:
                 return tr("On: programs with the key can connect.")
             case Stage.FAILED:
                 assert self.error is not None
-                return f"{self.error.title}. {self.error.message}"
+                return error_text(self.error)
 
 
 class ServerController(QObject):
@@ -173,7 +174,7 @@ class ServerController(QObject):
     def _change(self, changes: dict[str, object]) -> None:
         settings = ServerSettings.model_validate({**dict(self.settings), **changes})
         if settings != self.settings:
-            self._settings.set_server(settings)
+            self._settings.put(server=settings)
             self._apply()
 
     def _apply(self) -> None:

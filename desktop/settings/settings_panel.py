@@ -205,8 +205,11 @@ class SettingsPart(QWidget):
         """Folded or not; '' shows all. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
+        # The part's title finds all of it.
+        titled = all(word in self._head.text().casefold() for word in wanted)
         fits = {
-            widget: all(word in said.casefold() for word in wanted) and widget not in self.absent
+            widget: (titled or all(word in said.casefold() for word in wanted))
+            and widget not in self.absent
             for widget, said in self._settings
         }
         found = any(fits.values())

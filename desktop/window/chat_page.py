@@ -23,6 +23,7 @@ from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.transcript import LiveReply
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit import LimitBar
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.model_choice import may_be_model
 from desktop.numbers import count_of
@@ -124,6 +125,9 @@ class ChatPage(QWidget):
         self.send_there.kept.connect(self._write_on)
         self.send_there.confirmed.connect(self._run_there)
         chat.shown.connect(self._withdraw_place)
+        for changed in (chat.placed, self._parts.remote.changed):
+            changed.connect(lambda: self.empty.show_place(chat.place))
+        self.empty.show_place(chat.place)
         self._parts.replies.ended.connect(self._announce)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions.clicked.connect(self._toggle_instructions)
@@ -141,7 +145,7 @@ class ChatPage(QWidget):
 
     def _announce(self, live: LiveReply, text: str, reply: Reply) -> None:
         if QAccessible.isActive() and live.chat == self._parts.transcript.chat:
-            failed = f"{reply.error.title}. {reply.error.message}" if reply.error else ""
+            failed = error_text(reply.error) if reply.error else ""
             said = " ".join(part for part in (plain_text(text[:MOST_SPOKEN]), failed) if part)
             announce(self.transcript, said or tr("The reply is finished."))
 

@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.i18n import tr
+from desktop.numbers import BETWEEN
 from desktop.search.folding import fold
 from desktop.widgets.layouts import column
 from desktop.widgets.search_field import SearchField
 
-WIDTH, HEIGHT = 520, 420
+WIDTH, HEIGHT = 620, 420
 MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 ITEM = Qt.ItemDataRole.UserRole
 NATIVE = QKeySequence.SequenceFormat.NativeText
@@ -35,7 +36,8 @@ USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
 class CommandPalette(QDialog):
-    """A field and the actions that match; Enter does the first, Up and Down choose another."""
+    """A field and the actions that match; Enter does the first, Up and Down choose another. Those
+    that are not possible now are disabled, with the reason."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
         super().__init__(parent)
@@ -69,15 +71,19 @@ class CommandPalette(QDialog):
 
     def _show(self, typed: str) -> None:
         ranked = [
-            (found, place, menu, act)
+            # Letters apart from each other come last.
+            ((found[0] > 1, not act.isEnabled(), found, place), menu, act)
             for place, (menu, act) in enumerate(self._actions)
-            if not act.isSeparator() and act.isEnabled()
+            if not act.isSeparator()
             if (found := rank(typed, f"{name_of(act)} {menu}")) is not None
         ]
         self._list.clear()
-        for _found, _place, menu, act in sorted(ranked, key=lambda each: each[:2]):
-            item = QTreeWidgetItem([name_of(act), menu, act.shortcut().toString(NATIVE)])
+        for _order, menu, act in sorted(ranked, key=lambda each: each[0]):
+            # Only a disabled one has a reason.
+            words = BETWEEN.join(filter(None, (name_of(act), act.statusTip())))
+            item = QTreeWidgetItem([words, menu, act.shortcut().toString(NATIVE)])
             item.setData(0, ITEM, act)
+            item.setDisabled(not act.isEnabled())
             self._list.addTopLevelItem(item)
         if not ranked:
             none = QTreeWidgetItem([tr("No action has this name")])
@@ -88,7 +94,7 @@ class CommandPalette(QDialog):
 
     def _act(self, item: QTreeWidgetItem | None) -> None:
         act = item.data(0, ITEM) if item is not None else None
-        if isinstance(act, QAction):
+        if isinstance(act, QAction) and act.isEnabled():
             self.close()
             # What it opens must not be below this window.
             QTimer.singleShot(0, act, act.trigger)

@@ -20,8 +20,10 @@ from desktop.chats.side_bar import SideBar
 from desktop.context.chart_view import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
+from desktop.engine.error_words import error_text
 from desktop.export.export_menu import ExportMenu
 from desktop.i18n import tr
+from desktop.pictures.screen_part import can_read_screen
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.settings import TEXT_SIZES
 from desktop.store.tables.chats import TRASH_DAYS
@@ -105,6 +107,7 @@ class MainWindow(QMainWindow):
             "actionNewFolder": self._make_folder,
             "actionAddPictures": self.dialogs.choose_pictures,
             "actionAddFolder": self.dialogs.choose_folder,
+            "actionAddScreen": self.dialogs.choose_screen_part,
             "actionRename": side_bar.rename_current,
             "actionPin": side_bar.pin_current,
             "actionMove": side_bar.move_current,
@@ -120,6 +123,7 @@ class MainWindow(QMainWindow):
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self.dialogs.show_library,
+            "actionCompare": self.dialogs.show_compare,
             "actionEject": self._parts.engine.unload,
             "actionGetModel": self.dialogs.show_get_model,
             "actionServer": lambda: dialogs.come_up(self.dialogs.server),
@@ -144,7 +148,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
-        for each in (parts.export, parts.backup):
+        for each in (parts.export, parts.backup, parts.chat):
             each.said.connect(self.toast.say)
         parts.backup.checking.connect(page.restore.withdraw)
         parts.backup.checked.connect(page.restore.ask)
@@ -158,9 +162,8 @@ class MainWindow(QMainWindow):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
         engine, transcript = parts.engine, parts.transcript
-        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
-            changed.connect(self._enable)
-        for changed in (transcript.chat_changed, transcript.rows_replaced):
+        of_rows = transcript.chat_changed, transcript.rows_replaced
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected, *of_rows):
             changed.connect(self._enable)
         self._enable()
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
@@ -169,7 +172,6 @@ class MainWindow(QMainWindow):
         parts.chats.restored.connect(self._open)
         parts.chat.deleted.connect(self._on_messages_deleted)
         parts.chat.moved.connect(self._on_moved)
-        parts.chat.said.connect(self.toast.say)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
@@ -182,15 +184,21 @@ class MainWindow(QMainWindow):
             asking.file_asked.connect(lambda: self.dialogs.choose_and_load(file=True))
             asking.get_asked.connect(self.dialogs.show_get_model)
             asking.library_asked.connect(self.dialogs.show_library)
-        page.header.model.search_asked.connect(self.dialogs.look_for_models)
-        page.header.model.place_asked.connect(page.run_at)
-        page.header.model.servers_asked.connect(self.dialogs.show_servers)
+        model = page.header.model
+        for asked, act in (
+            (model.search_asked, self.dialogs.look_for_models),
+            (model.compare_asked, self.dialogs.show_compare),
+            (model.place_asked, page.run_at),
+            (model.servers_asked, self.dialogs.show_servers),
+            (model.settings_asked, self._show_model_settings),
+        ):
+            asked.connect(act)
         parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
         page.model_dropped.connect(self.dialogs.load_dropped)
-        page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
         page.composer.add.clicked.connect(self.dialogs.choose_pictures)
+        page.composer.add_screen.clicked.connect(self.dialogs.choose_screen_part)
         page.composer.strip.open_asked.connect(self.dialogs.open)
         page.transcript.messages.open_picture_asked.connect(self.dialogs.open)
         page.composer.open_document_asked.connect(self.dialogs.open_document)
@@ -230,20 +238,35 @@ class MainWindow(QMainWindow):
 
     def _enable(self) -> None:
         rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
-        for name, enabled in (
-            ("actionStop", self._parts.chat.running is not None),
-            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
-            ("actionFind", bool(rows)),
-            ("actionExport", bool(rows)),
-            ("actionPrint", bool(rows)),
-            ("actionRename", selected),
-            ("actionPin", self.side_bar.has_chat),
-            ("actionMove", self.side_bar.has_chat),
-            ("actionDelete", selected),
-            ("actionEject", self._parts.engine.model is not None),
-            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        empty, unselected = tr("the chat is empty"), tr("no chat is selected")
+        for name, enabled, why_not in (
+            ("actionStop", self._parts.chat.running is not None, tr("no reply is being written")),
+            (
+                "actionRegenerate",
+                bool(rows) and rows[-1].message.is_reply,
+                tr("the chat doesn't end with a reply"),
+            ),
+            (
+                "actionAddScreen",
+                can_read_screen(),
+                tr("Wayland shows programs only their own windows"),
+            ),
+            ("actionFind", bool(rows), empty),
+            ("actionExport", bool(rows), empty),
+            ("actionPrint", bool(rows), empty),
+            ("actionRename", selected, unselected),
+            ("actionPin", self.side_bar.has_chat, unselected),
+            ("actionMove", self.side_bar.has_chat, unselected),
+            ("actionDelete", selected, unselected),
+            ("actionEject", self._parts.engine.model is not None, tr("no model is loaded")),
+            (
+                "actionRestart",
+                self._parts.engine.status.phase not in STARTING,
+                tr("the engine is starting"),
+            ),
         ):
             self.actions_by_name[name].setEnabled(enabled)
+            self.actions_by_name[name].setStatusTip("" if enabled else why_not)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
@@ -254,7 +277,7 @@ class MainWindow(QMainWindow):
         self.side_panel.settings.show_model()
 
     def _show_error(self, error: ErrorInfo) -> None:
-        self.toast.say(f"{error.title}. {error.message}", "error")
+        self.toast.say(error_text(error), "error")
 
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:

@@ -43,6 +43,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
             Entry("actionNewFolder", tr("New folder"), "Ctrl+Shift+N"),
             Entry("actionAddPictures", tr("Add pictures or documents…"), "Ctrl+O"),
             Entry("actionAddFolder", tr("Add a folder of documents…")),
+            Entry("actionAddScreen", tr("Add a part of the screen…")),
             Entry("actionRename", tr("Rename"), "F2", separated=True),
             Entry("actionPin", tr("Pin or unpin"), "Ctrl+D"),
             Entry("actionMove", tr("Move to folder…")),
@@ -58,10 +59,11 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         ),
         tr("&Reply"): (
             Entry("actionStop", tr("Stop"), "Esc"),
-            Entry("actionRegenerate", tr("Another reply"), "Ctrl+R"),
+            Entry("actionRegenerate", tr("Write another reply"), "Ctrl+R"),
         ),
         tr("&Engine"): (
             Entry("actionModels", tr("Models…"), "Ctrl+M"),
+            Entry("actionCompare", tr("Compare two models…")),
             Entry("actionEject", tr("Eject the model")),
             Entry("actionGetModel", tr("Get a model…"), separated=True),
             Entry("actionServer", tr("Local server…")),

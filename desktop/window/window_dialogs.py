@@ -17,15 +17,18 @@ from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import PICTURE_BEGINNING, picture_format
+from desktop.compare.compare_dialog import CompareDialog
 from desktop.documents.document_dialog import Choose, DocumentDialog
 from desktop.documents.parts import estimated_tokens
+from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.get_model import GetModelDialog
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.model_choice import chosen_model, dropped_model
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
+from desktop.pictures.screen_part import choose_screen_part
 from desktop.presets import ChatSettingsDialog
 from desktop.remote.servers_dialog import ServersDialog
 from desktop.search.index import Hit
@@ -72,6 +75,15 @@ class WindowDialogs(QObject):
         )
         dialog.load_asked.connect(self.load_path)
         dialog.get_asked.connect(self.show_get_model)
+        dialog.compare_asked.connect(self.show_compare)
+        return dialog
+
+    @cached_property
+    def _compare(self) -> CompareDialog:
+        dialog = CompareDialog(
+            self._parts.compare, self._parts.library, self._parts.chat, self._window
+        )
+        dialog.link_asked.connect(self.open_link)
         return dialog
 
     @cached_property
@@ -99,6 +111,9 @@ class WindowDialogs(QObject):
 
     def show_library(self) -> None:
         dialogs.come_up(self._library, self._library.view)
+
+    def show_compare(self) -> None:
+        dialogs.come_up(self._compare, self._compare.message)
 
     def show_servers(self) -> None:
         dialogs.come_up(self._servers, self._servers.address)
@@ -188,6 +203,14 @@ class WindowDialogs(QObject):
         if chosen:
             self._page.composer.add_files([Path(chosen)])
 
+    def choose_screen_part(self) -> None:
+        self._parts.tasks.spawn(self._add_screen_part(), tr("Adding a part of the screen"))
+
+    async def _add_screen_part(self) -> None:
+        image = await choose_screen_part(self._window)
+        if not image.isNull():
+            self._page.composer.add_image(image, tr("Part of the screen"))
+
     def open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self._window, address), tr("Opening a link"))
 
@@ -229,7 +252,7 @@ class WindowDialogs(QObject):
         try:
             rendered = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
-            why = f"{error.info().title}. {error.message}"
+            why = error_text(error)
         # The viewer may be closed by now, or show another picture.
         if not shiboken6.isValid(viewer) or viewer.picture is not picture:
             return
@@ -281,11 +304,9 @@ class WindowDialogs(QObject):
 def suggested_name(name: str, source: Path) -> str:
     """With the suffix of the picture's format. Raises OSError."""
     with source.open("rb") as file:
-        beginning = file.read(4)
+        known = picture_format(file.read(PICTURE_BEGINNING))
     stem = Path(_safe(name) or tr("Picture"))
-    suffixes: tuple[str, ...] = next(
-        (each.suffixes for each in PICTURE_FORMATS if beginning.startswith(each.beginnings)), ("",)
-    )
+    suffixes = known.suffixes if known else ("",)
     return str(stem) if stem.suffix.lower() in suffixes else f"{stem}{suffixes[0]}"
 
 

@@ -20,6 +20,7 @@ from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController, Titles
 from desktop.chats.deletion import Deletion
 from desktop.chats.folders import FoldersController
+from desktop.compare.compare import CompareController
 from desktop.context.charts import ChartsController
 from desktop.context.context import ContextController
 from desktop.context.idle_prefill import IdlePrefill
@@ -134,6 +135,7 @@ class WindowParts(QObject):
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
+        self.compare = CompareController(services)
         self.server = ServerController(
             self.tasks, self.settings, self.engine, folders, self.library.find
         )
@@ -151,6 +153,7 @@ class WindowParts(QObject):
         self.tasks.spawn(self._read_chats(), tr("Reading the chats"))
         self.settings.begin()
         self.downloads.find_unfinished()
+        self.moves.tidy()
         self.server.begin()
 
     async def close(self) -> None:

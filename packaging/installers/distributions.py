@@ -22,9 +22,19 @@ WITHOUT_TEXT = {
     "tokenizers": ("Apache-2.0", ("Apache-2.0",)),
     "latex2mathml": ("MIT", ("MIT",)),
 }
-# Its metadata leaves out the exception by which what it makes may be under any licence.
-SAID = {"pyinstaller": "GPL-2.0-or-later WITH Bootloader-exception"}
+# Metadata leaves out PyInstaller's exception, by which what it makes may be under any licence, and
+# the libraries in pi-heif, whose licence its own text only names.
+SAID = {
+    "pyinstaller": "GPL-2.0-or-later WITH Bootloader-exception",
+    "pi-heif": "BSD-3-Clause AND LGPL-3.0-or-later",
+}
+NAMED_TEXTS = {"pi-heif": ("LGPL-3.0-only", "GPL-3.0-only")}
 QT_SOURCES = "https://download.qt.io/official_releases/QtForPython/pyside6/"
+SOURCES = {
+    "pyside6-essentials": QT_SOURCES,
+    "shiboken6": QT_SOURCES,
+    "pi-heif": "https://github.com/strukturag",
+}
 TEXT = re.compile(r"(licen[cs]e|copying|notice|copyright|authors)([-_.].*)?", re.IGNORECASE)
 LIBRARY = re.compile(r"(lib)?(?P<name>[^/]+?)(-[0-9a-f]{8})?\.(so|dylib|dll)(\.|$).*")
 
@@ -40,12 +50,13 @@ def distribution_component(
         texts, is_spdx = kept_texts(*kept), True
     if name in SAID:
         licence, is_spdx = SAID[name], True
+    texts |= kept_texts(*NAMED_TEXTS.get(name, ()))
     if not texts:
         raise LicenceError(f"{name} has no licence text")
     made = Component(
         name, distribution.version, licence, is_spdx, texts=texts,
         purl=f"pkg:pypi/{name}@{distribution.version.replace('+', '%2B')}",
-        sources=QT_SOURCES if name in ("pyside6-essentials", "shiboken6") else "",
+        sources=SOURCES.get(name, ""),
     )  # fmt: skip
     made.parts = [*_listed(distribution, made), *_third_party(made), *_libraries(made, files)]
     return made

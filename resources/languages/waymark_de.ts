@@ -16,10 +16,6 @@
         <translation>Senden</translation>
     </message>
     <message>
-        <source>Regenerating</source>
-        <translation>Neue Antwort</translation>
-    </message>
-    <message>
         <source>Continuing a reply</source>
         <translation>Fortsetzen einer Antwort</translation>
     </message>
@@ -62,6 +58,10 @@
     <message>
         <source>{title}: {message} The message was not sent.</source>
         <translation>{title}: {message} Die Nachricht wurde nicht gesendet.</translation>
+    </message>
+    <message>
+        <source>Writing another reply</source>
+        <translation>Schreiben einer neuen Antwort</translation>
     </message>
     <message>
         <source>{title}: {model}. Remove the picture, or load a model that can.</source>
@@ -300,6 +300,10 @@
         <translation>Das Schema kann verwendet werden.</translation>
     </message>
     <message>
+        <source>Add a part of the screen</source>
+        <translation>Ausschnitt des Bildschirms hinzufügen</translation>
+    </message>
+    <message>
         <source>Instructions are in use: show or hide them</source>
         <translation>Anweisungen sind aktiv: ein- oder ausblenden</translation>
     </message>
@@ -512,10 +516,16 @@
         <translation>Was möchten Sie sich&#xa0;ansehen?</translation>
     </message>
     <message>
-        <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.
-Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
-        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.
-Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
+        <source>Ask a question below, or drop a picture and ask&#xa0;about&#xa0;it.</source>
+        <translation>Stellen Sie unten eine Frage, oder legen Sie ein Bild ab und fragen Sie&#xa0;danach.</translation>
+    </message>
+    <message>
+        <source>Everything stays on this computer. What the model has read is reused if possible: Context&#xa0;(Ctrl+1)&#xa0;shows&#xa0;how.</source>
+        <translation>Alles bleibt auf diesem Computer. Was das Modell gelesen hat, wird wenn möglich wiederverwendet: Kontext&#xa0;(Strg+1)&#xa0;zeigt,&#xa0;wie.</translation>
+    </message>
+    <message>
+        <source>Your messages are sent to {host}, where {model}&#xa0;answers.</source>
+        <translation>Ihre Nachrichten gehen an {host}, wo {model}&#xa0;antwortet.</translation>
     </message>
     <message>
         <source>Try this one</source>
@@ -1722,12 +1732,24 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Engine reagiert nicht</translation>
     </message>
     <message>
+        <source>Waiting for the first model</source>
+        <translation>Wartet auf das erste Modell</translation>
+    </message>
+    <message>
+        <source>Comparing two models</source>
+        <translation>Zwei Modelle werden verglichen</translation>
+    </message>
+    <message>
         <source>Loading the model: {percent}%</source>
         <translation>Modell wird geladen: {percent} %</translation>
     </message>
     <message>
         <source>Loading the model</source>
         <translation>Modell wird geladen</translation>
+    </message>
+    <message>
+        <source>The message has pictures, and {model} can&apos;t see them.</source>
+        <translation>Die Nachricht hat Bilder, und {model} kann sie nicht sehen.</translation>
     </message>
     <message>
         <source>The model sleeps</source>
@@ -1762,8 +1784,52 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Wartet auf das Modell. {state} …</translation>
     </message>
     <message>
+        <source>Compare two models</source>
+        <translation>Zwei Modelle vergleichen</translation>
+    </message>
+    <message>
+        <source>Message to both models</source>
+        <translation>Nachricht an beide Modelle</translation>
+    </message>
+    <message>
+        <source>Ask both models the same</source>
+        <translation>Fragen Sie beide Modelle dasselbe</translation>
+    </message>
+    <message>
+        <source>Leave them out</source>
+        <translation>Weglassen</translation>
+    </message>
+    <message>
+        <source>Compare</source>
+        <translation>Vergleichen</translation>
+    </message>
+    <message>
+        <source>First model</source>
+        <translation>Erstes Modell</translation>
+    </message>
+    <message>
+        <source>Second model</source>
+        <translation>Zweites Modell</translation>
+    </message>
+    <message>
+        <source>With {files}</source>
+        <translation>Mit {files}</translation>
+    </message>
+    <message>
         <source>The demo model</source>
         <translation>Das Demomodell</translation>
+    </message>
+    <message>
+        <source>Messages in chats wait until both models have answered.</source>
+        <translation>Nachrichten in Chats warten, bis beide Modelle geantwortet haben.</translation>
+    </message>
+    <message>
+        <source>The models answer one after the other. Then the present model is loaded again. Nothing of this is kept.</source>
+        <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nichts davon bleibt gespeichert.</translation>
+    </message>
+    <message>
+        <source>Memory: {weights} for the weights, {context} for the context</source>
+        <translation>Speicher: {weights} für die Gewichte, {context} für den Kontext</translation>
     </message>
     <message>
         <source>Ollama model {digest}</source>
@@ -2034,15 +2100,15 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Zugriffstoken</translation>
     </message>
     <message>
-        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
-        <translation>Waymark darf sich verbinden: zum Suchen und Herunterladen von Modellen und mit Servern, die Sie hinzugefügt haben</translation>
+        <source>Let Waymark connect, to search for and download models and to use servers that you added</source>
+        <translation>Waymark darf sich verbinden, um Modelle zu suchen und herunterzuladen und Server zu verwenden, die Sie hinzugefügt haben</translation>
     </message>
     <message>
         <source>Delete the access token</source>
         <translation>Zugriffstoken löschen</translation>
     </message>
     <message>
-        <source>Limit of speed in MB a second</source>
+        <source>Speed limit in MB a second</source>
         <translation>Tempogrenze in MB je Sekunde</translation>
     </message>
     <message>
@@ -2114,8 +2180,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Behalten</translation>
     </message>
     <message>
-        <source>Delete what has arrived of {name}?</source>
-        <translation>Löschen, was von {name} angekommen ist?</translation>
+        <source>Delete the part of {name} that is downloaded?</source>
+        <translation>Den heruntergeladenen Teil von {name} löschen?</translation>
     </message>
     <message>
         <source>{done} of {total}</source>
@@ -2146,12 +2212,12 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>wartet auf einen neuen Versuch: {reason}</translation>
     </message>
     <message>
-        <source>checking what has arrived</source>
-        <translation>prüft, was angekommen ist</translation>
+        <source>checking the part that is downloaded</source>
+        <translation>prüft den heruntergeladenen Teil</translation>
     </message>
     <message>
-        <source>nothing arrives at the moment</source>
-        <translation>im Moment kommt nichts an</translation>
+        <source>no data is arriving</source>
+        <translation>es kommen keine Daten an</translation>
     </message>
     <message>
         <source>{speed} a second, {time} left</source>
@@ -2262,6 +2328,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Passt nicht: Selbst in {precision} braucht es {needed}, und {free} von {total} sind frei.</translation>
     </message>
     <message>
+        <source>about {size} of memory in {precision}</source>
+        <translation>etwa {size} Speicher in {precision}</translation>
+    </message>
+    <message>
         <source>Search Hugging Face, or paste Org/Name</source>
         <translation>Hugging Face durchsuchen oder Org/Name einfügen</translation>
     </message>
@@ -2302,8 +2372,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Nichts in diesem Repository hat ein Format, das Waymark liest.</translation>
     </message>
     <message>
-        <source>Some models to begin with, the ones for this computer first, by what their makers publish; none of them was run to make this list. Waymark connects when you search, click a model or download.</source>
-        <translation>Einige Modelle für den Anfang, zuerst die für diesen Computer, nach Angaben ihrer Hersteller; für diese Liste wurde keines ausgeführt. Waymark verbindet sich, wenn Sie suchen, ein Modell anklicken oder herunterladen.</translation>
+        <source>Some models to begin with, those for this computer first. The list goes by what their makers publish; we haven&apos;t tried them. Waymark connects when you search, click a model or download.</source>
+        <translation>Einige Modelle für den Anfang, zuerst die für diesen Computer. Die Liste folgt den Angaben der Hersteller; wir haben sie nicht ausprobiert. Waymark verbindet sich, wenn Sie suchen, ein Modell anklicken oder herunterladen.</translation>
     </message>
     <message>
         <source>{model}, for this computer</source>
@@ -2458,6 +2528,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Erneut suchen</translation>
     </message>
     <message>
+        <source>Compare two models…</source>
+        <translation>Zwei Modelle vergleichen…</translation>
+    </message>
+    <message>
         <source>No model has these words in its name</source>
         <translation>Kein Modell hat diese Wörter im Namen</translation>
     </message>
@@ -2578,16 +2652,12 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Ollama teilt Dateien zwischen seinen Modellen. Löschen Sie es dort: ollama rm {name}</translation>
     </message>
     <message>
-        <source>{folder} holds other files too. Delete the model&apos;s in your file manager.</source>
-        <translation>{folder} enthält auch andere Dateien. Löschen Sie die des Modells in Ihrem Dateimanager.</translation>
+        <source>{folder} holds other files too. Delete the model&apos;s files in your file manager.</source>
+        <translation>{folder} enthält auch andere Dateien. Löschen Sie die Dateien des Modells in Ihrem Dateimanager.</translation>
     </message>
     <message>
         <source>The system could not move {path} to the trash.</source>
         <translation>Das System konnte {path} nicht in den Papierkorb verschieben.</translation>
-    </message>
-    <message>
-        <source>about {size} in {precision}</source>
-        <translation>etwa {size} in {precision}</translation>
     </message>
     <message>
         <source>Model</source>
@@ -2998,16 +3068,16 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>{name} hat mehr als {limit} Zeichen Text, die Grenze.</translation>
     </message>
     <message>
-        <source>{name} takes too long to read, so it was stopped.</source>
-        <translation>{name} zu lesen dauert zu lange und wurde abgebrochen.</translation>
+        <source>Reading {name} took too long and was stopped.</source>
+        <translation>{name} zu lesen dauerte zu lange und wurde abgebrochen.</translation>
     </message>
     <message>
-        <source>{name} needs more memory to read than it may have.</source>
+        <source>Reading {name} needs more memory than is allowed.</source>
         <translation>{name} braucht zum Lesen mehr Speicher, als erlaubt ist.</translation>
     </message>
     <message>
-        <source>{name} can&apos;t be read: the process for it could not be started.</source>
-        <translation>{name} kann nicht gelesen werden: Der Prozess dafür ließ sich nicht starten.</translation>
+        <source>{name} can&apos;t be read: the process that reads documents could not be started.</source>
+        <translation>{name} kann nicht gelesen werden: Der Prozess zum Lesen von Dokumenten ließ sich nicht starten.</translation>
     </message>
     <message>
         <source>{name} is damaged: reading it failed.</source>
@@ -4520,12 +4590,48 @@ Modell: {model}</translation>
         <translation>Alle Daten sind gelöscht.</translation>
     </message>
     <message>
+        <source>the chat is empty</source>
+        <translation>der Chat ist leer</translation>
+    </message>
+    <message>
+        <source>no chat is selected</source>
+        <translation>kein Chat ist ausgewählt</translation>
+    </message>
+    <message>
+        <source>no reply is being written</source>
+        <translation>es wird keine Antwort geschrieben</translation>
+    </message>
+    <message>
+        <source>the chat doesn&apos;t end with a reply</source>
+        <translation>der Chat endet nicht mit einer Antwort</translation>
+    </message>
+    <message>
+        <source>Wayland shows programs only their own windows</source>
+        <translation>Wayland zeigt Programmen nur ihre eigenen Fenster</translation>
+    </message>
+    <message>
+        <source>no model is loaded</source>
+        <translation>kein Modell ist geladen</translation>
+    </message>
+    <message>
+        <source>the engine is starting</source>
+        <translation>die Engine startet</translation>
+    </message>
+    <message>
         <source>Choosing pictures</source>
         <translation>Wählen von Bildern</translation>
     </message>
     <message>
         <source>Add a folder of documents</source>
         <translation>Ordner mit Dokumenten hinzufügen</translation>
+    </message>
+    <message>
+        <source>Adding a part of the screen</source>
+        <translation>Hinzufügen eines Ausschnitts des Bildschirms</translation>
+    </message>
+    <message>
+        <source>Part of the screen</source>
+        <translation>Ausschnitt des Bildschirms</translation>
     </message>
     <message>
         <source>Choosing a model</source>
@@ -4558,6 +4664,10 @@ Modell: {model}</translation>
     <message>
         <source>Add a folder of documents…</source>
         <translation>Ordner mit Dokumenten hinzufügen…</translation>
+    </message>
+    <message>
+        <source>Add a part of the screen…</source>
+        <translation>Ausschnitt des Bildschirms hinzufügen…</translation>
     </message>
     <message>
         <source>Pin or unpin</source>
@@ -4610,10 +4720,6 @@ Modell: {model}</translation>
     <message>
         <source>&amp;Reply</source>
         <translation>&amp;Antwort</translation>
-    </message>
-    <message>
-        <source>Another reply</source>
-        <translation>Andere Antwort</translation>
     </message>
     <message>
         <source>&amp;Engine</source>
@@ -4932,8 +5038,8 @@ Modell: {model}</translation>
         <translation>Hinzufügen von Dateien</translation>
     </message>
     <message>
-        <source>{name} was not added as pictures: at most {most} pages can be. Press it to choose pages first.</source>
-        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten zu wählen.</translation>
+        <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
+        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie auf das Dokument, um zuerst Seiten zu wählen.</translation>
     </message>
     <message>
         <source>{name}, page {page}</source>
@@ -5178,6 +5284,826 @@ Modell: {model}</translation>
     <message>
         <source>A restored backup can&apos;t be put in place: {reason}.</source>
         <translation>Eine wiederhergestellte Sicherung kann nicht an ihren Platz gebracht werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>Stopped</source>
+        <translation>Angehalten</translation>
+    </message>
+    <message>
+        <source>A model file is missing</source>
+        <translation>Eine Datei des Modells fehlt</translation>
+    </message>
+    <message>
+        <source>Waymark can&apos;t open this GGUF file</source>
+        <translation>Waymark kann diese GGUF-Datei nicht öffnen</translation>
+    </message>
+    <message>
+        <source>The model&apos;s settings can&apos;t be read</source>
+        <translation>Die Einstellungen des Modells sind nicht lesbar</translation>
+    </message>
+    <message>
+        <source>The weights are incomplete</source>
+        <translation>Die Gewichte sind unvollständig</translation>
+    </message>
+    <message>
+        <source>The weights don&apos;t fit the model</source>
+        <translation>Die Gewichte passen nicht zum Modell</translation>
+    </message>
+    <message>
+        <source>The weights are damaged</source>
+        <translation>Die Gewichte sind beschädigt</translation>
+    </message>
+    <message>
+        <source>These weights are not safe to open</source>
+        <translation>Diese Gewichte zu öffnen ist nicht sicher</translation>
+    </message>
+    <message>
+        <source>Waymark can&apos;t read this quantisation</source>
+        <translation>Waymark kann diese Quantisierung nicht lesen</translation>
+    </message>
+    <message>
+        <source>This model folder takes too long to read</source>
+        <translation>Diesen Modellordner zu lesen dauert zu lange</translation>
+    </message>
+    <message>
+        <source>Waymark doesn&apos;t know this kind of model</source>
+        <translation>Waymark kennt diese Art von Modell nicht</translation>
+    </message>
+    <message>
+        <source>This device or precision can&apos;t be used</source>
+        <translation>Dieses Gerät oder diese Genauigkeit ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>Not enough memory</source>
+        <translation>Nicht genug Speicher</translation>
+    </message>
+    <message>
+        <source>The model&apos;s tokenizer can&apos;t be read</source>
+        <translation>Der Tokenizer des Modells ist nicht lesbar</translation>
+    </message>
+    <message>
+        <source>Waymark doesn&apos;t know this kind of tokenizer</source>
+        <translation>Waymark kennt diese Art von Tokenizer nicht</translation>
+    </message>
+    <message>
+        <source>The model&apos;s chat template failed</source>
+        <translation>Die Chat-Vorlage des Modells ist gescheitert</translation>
+    </message>
+    <message>
+        <source>The model&apos;s chat template never ends</source>
+        <translation>Die Chat-Vorlage des Modells endet nie</translation>
+    </message>
+    <message>
+        <source>The model&apos;s chat template writes too much</source>
+        <translation>Die Chat-Vorlage des Modells schreibt zu viel</translation>
+    </message>
+    <message>
+        <source>The file does not answer</source>
+        <translation>Die Datei antwortet nicht</translation>
+    </message>
+    <message>
+        <source>This file can&apos;t be imported</source>
+        <translation>Diese Datei kann nicht importiert werden</translation>
+    </message>
+    <message>
+        <source>This document can&apos;t be used</source>
+        <translation>Dieses Dokument ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>This document can&apos;t be read</source>
+        <translation>Dieses Dokument ist nicht lesbar</translation>
+    </message>
+    <message>
+        <source>This document is too large</source>
+        <translation>Dieses Dokument ist zu groß</translation>
+    </message>
+    <message>
+        <source>This picture can&apos;t be used</source>
+        <translation>Dieses Bild ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>This picture can&apos;t be read</source>
+        <translation>Dieses Bild ist nicht lesbar</translation>
+    </message>
+    <message>
+        <source>This picture is too large</source>
+        <translation>Dieses Bild ist zu groß</translation>
+    </message>
+    <message>
+        <source>This picture is empty</source>
+        <translation>Dieses Bild ist leer</translation>
+    </message>
+    <message>
+        <source>This picture is too long and thin</source>
+        <translation>Dieses Bild ist zu lang und schmal</translation>
+    </message>
+    <message>
+        <source>This model can&apos;t see pictures</source>
+        <translation>Dieses Modell versteht keine Bilder</translation>
+    </message>
+    <message>
+        <source>This model can&apos;t call tools</source>
+        <translation>Dieses Modell kann keine Werkzeuge aufrufen</translation>
+    </message>
+    <message>
+        <source>The memory budget is too small</source>
+        <translation>Das Speicherbudget ist zu klein</translation>
+    </message>
+    <message>
+        <source>Not enough memory for this next to the chat</source>
+        <translation>Nicht genug Speicher dafür neben dem Chat</translation>
+    </message>
+    <message>
+        <source>There is nothing to answer</source>
+        <translation>Es gibt nichts zu beantworten</translation>
+    </message>
+    <message>
+        <source>The request is not valid</source>
+        <translation>Die Anfrage ist nicht gültig</translation>
+    </message>
+    <message>
+        <source>The reply&apos;s format can&apos;t be used</source>
+        <translation>Das Format der Antwort ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>Engine and window don&apos;t understand each other</source>
+        <translation>Engine und Fenster verstehen einander nicht</translation>
+    </message>
+    <message>
+        <source>The engine stopped</source>
+        <translation>Die Engine ist ausgefallen</translation>
+    </message>
+    <message>
+        <source>Waymark is already open</source>
+        <translation>Waymark ist schon geöffnet</translation>
+    </message>
+    <message>
+        <source>The model server can&apos;t be reached</source>
+        <translation>Der Modellserver ist nicht erreichbar</translation>
+    </message>
+    <message>
+        <source>The model server&apos;s answer can&apos;t be used</source>
+        <translation>Die Antwort des Modellservers ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>There is no such model</source>
+        <translation>Dieses Modell gibt es nicht</translation>
+    </message>
+    <message>
+        <source>This model needs permission</source>
+        <translation>Dieses Modell braucht eine Erlaubnis</translation>
+    </message>
+    <message>
+        <source>The download is damaged</source>
+        <translation>Der Download ist beschädigt</translation>
+    </message>
+    <message>
+        <source>The download stopped</source>
+        <translation>Der Download wurde abgebrochen</translation>
+    </message>
+    <message>
+        <source>Not enough space on the disk</source>
+        <translation>Nicht genug Platz auf dem Datenträger</translation>
+    </message>
+    <message>
+        <source>The model was not moved</source>
+        <translation>Das Modell wurde nicht verschoben</translation>
+    </message>
+    <message>
+        <source>The model can&apos;t be stored there</source>
+        <translation>Das Modell kann dort nicht gespeichert werden</translation>
+    </message>
+    <message>
+        <source>This model&apos;s files can&apos;t be read</source>
+        <translation>Die Dateien dieses Modells sind nicht lesbar</translation>
+    </message>
+    <message>
+        <source>The server can&apos;t be reached</source>
+        <translation>Der Server ist nicht erreichbar</translation>
+    </message>
+    <message>
+        <source>The server refuses the key</source>
+        <translation>Der Server lehnt den Schlüssel ab</translation>
+    </message>
+    <message>
+        <source>The server refuses the request</source>
+        <translation>Der Server lehnt die Anfrage ab</translation>
+    </message>
+    <message>
+        <source>The server&apos;s answer can&apos;t be used</source>
+        <translation>Die Antwort des Servers ist nicht verwendbar</translation>
+    </message>
+    <message>
+        <source>The server stopped answering</source>
+        <translation>Der Server antwortet nicht mehr</translation>
+    </message>
+    <message>
+        <source>The server&apos;s model has changed</source>
+        <translation>Das Modell des Servers hat sich geändert</translation>
+    </message>
+    <message>
+        <source>The connection to the server ended</source>
+        <translation>Die Verbindung zum Server ist beendet</translation>
+    </message>
+    <message>
+        <source>The local server stopped</source>
+        <translation>Der lokale Server ist ausgefallen</translation>
+    </message>
+    <message>
+        <source>The local server could not start</source>
+        <translation>Der lokale Server konnte nicht starten</translation>
+    </message>
+    <message>
+        <source>Not everything could be deleted</source>
+        <translation>Nicht alles konnte gelöscht werden</translation>
+    </message>
+    <message>
+        <source>Unexpected error in the engine</source>
+        <translation>Unerwarteter Fehler in der Engine</translation>
+    </message>
+    <message>
+        <source>This is not a file</source>
+        <translation>Das ist keine Datei</translation>
+    </message>
+    <message>
+        <source>The conversation is longer than the context</source>
+        <translation>Die Unterhaltung ist länger als der Kontext</translation>
+    </message>
+    <message>
+        <source>The picture was not saved</source>
+        <translation>Das Bild wurde nicht gespeichert</translation>
+    </message>
+    <message>
+        <source>There is no picture of the screen</source>
+        <translation>Es gibt kein Bild des Bildschirms</translation>
+    </message>
+    <message>
+        <source>The chats could not be exported</source>
+        <translation>Die Chats konnten nicht exportiert werden</translation>
+    </message>
+    <message>
+        <source>The backup can&apos;t be restored</source>
+        <translation>Die Sicherung kann nicht wiederhergestellt werden</translation>
+    </message>
+    <message>
+        <source>The network is forbidden</source>
+        <translation>Das Netz ist verboten</translation>
+    </message>
+    <message>
+        <source>The model was not deleted</source>
+        <translation>Das Modell wurde nicht gelöscht</translation>
+    </message>
+    <message>
+        <source>Waymark could not start</source>
+        <translation>Waymark konnte nicht starten</translation>
+    </message>
+    <message>
+        <source>The chats can&apos;t be stored</source>
+        <translation>Die Chats können nicht gespeichert werden</translation>
+    </message>
+    <message>
+        <source>The damaged chats could not be recovered</source>
+        <translation>Die beschädigten Chats konnten nicht gerettet werden</translation>
+    </message>
+    <message>
+        <source>The chats could not be converted for this version</source>
+        <translation>Die Chats konnten nicht für diese Version umgewandelt werden</translation>
+    </message>
+    <message>
+        <source>This file doesn&apos;t hold Waymark&apos;s chats</source>
+        <translation>Diese Datei enthält keine Chats von Waymark</translation>
+    </message>
+    <message>
+        <source>These chats belong to a newer Waymark</source>
+        <translation>Diese Chats gehören zu einem neueren Waymark</translation>
+    </message>
+    <message>
+        <source>There is no summary</source>
+        <translation>Es gibt keine Zusammenfassung</translation>
+    </message>
+    <message>
+        <source>{name} is damaged, or none of {formats}.</source>
+        <translation>{name} ist beschädigt oder keines von {formats}.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged: decoding it failed.</source>
+        <translation>{name} ist beschädigt: Das Dekodieren ist gescheitert.</translation>
+    </message>
+    <message>
+        <source>{name} has changed since it was added to the chat.</source>
+        <translation>{name} hat sich geändert, seit es dem Chat hinzugefügt wurde.</translation>
+    </message>
+    <message>
+        <source>{name} is not there any more, or is no file.</source>
+        <translation>{name} ist nicht mehr da oder ist keine Datei.</translation>
+    </message>
+    <message>
+        <source>{name} can&apos;t be opened: {reason}.</source>
+        <translation>{name} kann nicht geöffnet werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>{name} can&apos;t be decoded: the process for it could not be started.</source>
+        <translation>{name} kann nicht dekodiert werden: Der Prozess dafür konnte nicht gestartet werden.</translation>
+    </message>
+    <message>
+        <source>{name} is an empty file.</source>
+        <translation>{name} ist eine leere Datei.</translation>
+    </message>
+    <message>
+        <source>{name} measures {width} x {height} pixels.</source>
+        <translation>{name} misst {width} x {height} Pixel.</translation>
+    </message>
+    <message>
+        <source>{name} has {width} x {height} = {count} million pixels; the limit is {limit} million.</source>
+        <translation>{name} hat {width} x {height} = {count} Millionen Pixel; die Grenze sind {limit} Millionen.</translation>
+    </message>
+    <message>
+        <source>{name} has far more than {limit} million pixels, the limit.</source>
+        <translation>{name} hat weit mehr als {limit} Millionen Pixel, die Grenze.</translation>
+    </message>
+    <message>
+        <source>{name} has more than {limit} MiB.</source>
+        <translation>{name} hat mehr als {limit} MiB.</translation>
+    </message>
+    <message>
+        <source>{name} takes longer than {seconds} seconds to decode, so it was stopped.</source>
+        <translation>{name} zu dekodieren dauert länger als {seconds} Sekunden und wurde daher abgebrochen.</translation>
+    </message>
+    <message>
+        <source>There is not enough memory to open {name}.</source>
+        <translation>Der Speicher reicht nicht, um {name} zu öffnen.</translation>
+    </message>
+    <message>
+        <source>The picture measures {width} x {height} pixels; one side may be at most {times} times as long as the other.</source>
+        <translation>Das Bild misst {width} x {height} Pixel; eine Seite darf höchstens {times}-mal so lang sein wie die andere.</translation>
+    </message>
+    <message>
+        <source>The conversation holds a picture, and this model reads text only. Take the picture out or load a model with vision.</source>
+        <translation>Die Unterhaltung enthält ein Bild, und dieses Modell liest nur Text. Entfernen Sie das Bild oder laden Sie ein Modell, das Bilder versteht.</translation>
+    </message>
+    <message>
+        <source>{name} has {count} pages; the limit is {limit}.</source>
+        <translation>{name} hat {count} Seiten; die Grenze ist {limit}.</translation>
+    </message>
+    <message>
+        <source>{name} has {count} characters of text; the limit is {limit}.</source>
+        <translation>{name} hat {count} Zeichen Text; die Grenze ist {limit}.</translation>
+    </message>
+    <message>
+        <source>{name} has more than {limit} characters of text.</source>
+        <translation>{name} hat mehr als {limit} Zeichen Text.</translation>
+    </message>
+    <message>
+        <source>{name} has no pages.</source>
+        <translation>{name} hat keine Seiten.</translation>
+    </message>
+    <message>
+        <source>{name} is no text, PDF, Word or Excel document.</source>
+        <translation>{name} ist kein Text, PDF-, Word- oder Excel-Dokument.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged, or is no PDF.</source>
+        <translation>{name} ist beschädigt oder keine PDF-Datei.</translation>
+    </message>
+    <message>
+        <source>{name} is protected by a password.</source>
+        <translation>{name} ist durch ein Passwort geschützt.</translation>
+    </message>
+    <message>
+        <source>{name} is an archive, and no Word or Excel document.</source>
+        <translation>{name} ist ein Archiv und kein Word- oder Excel-Dokument.</translation>
+    </message>
+    <message>
+        <source>{name} is in an old Office format, or protected by a password. Save it as .docx or .xlsx without one.</source>
+        <translation>{name} hat ein altes Office-Format oder ist durch ein Passwort geschützt. Speichern Sie es ohne Passwort als .docx oder .xlsx.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged.</source>
+        <translation>{name} ist beschädigt.</translation>
+    </message>
+    <message>
+        <source>{name} has no chat template, so it can&apos;t hold a conversation.</source>
+        <translation>{name} hat keine Chat-Vorlage und kann daher keine Unterhaltung führen.</translation>
+    </message>
+    <message>
+        <source>{name} has no preprocessor_config.json, so it can&apos;t see pictures.</source>
+        <translation>{name} hat keine preprocessor_config.json und versteht daher keine Bilder.</translation>
+    </message>
+    <message>
+        <source>The GGUF file has no chat template, so it can&apos;t hold a conversation.</source>
+        <translation>Die GGUF-Datei hat keine Chat-Vorlage und kann daher keine Unterhaltung führen.</translation>
+    </message>
+    <message>
+        <source>{folder} has no {name}.</source>
+        <translation>In {folder} fehlt {name}.</translation>
+    </message>
+    <message>
+        <source>{folder} is not a folder.</source>
+        <translation>{folder} ist kein Ordner.</translation>
+    </message>
+    <message>
+        <source>{name} can&apos;t be read: {reason}.</source>
+        <translation>{name} kann nicht gelesen werden: {reason}.</translation>
+    </message>
+    <message>
+        <source>{name} holds several GGUF files. Choose the one to open.</source>
+        <translation>{name} enthält mehrere GGUF-Dateien. Wählen Sie die, die geöffnet werden soll.</translation>
+    </message>
+    <message>
+        <source>{name} has {size} bytes, and its tensors need {needed}. It was not downloaded completely, or is damaged.</source>
+        <translation>{name} hat {size} Bytes, und seine Tensoren brauchen {needed}. Die Datei wurde nicht vollständig heruntergeladen oder ist beschädigt.</translation>
+    </message>
+    <message>
+        <source>{name} is damaged or not a GGUF file: {fault}.</source>
+        <translation>{name} ist beschädigt oder keine GGUF-Datei: {fault}.</translation>
+    </message>
+    <message>
+        <source>{name} is the part of a model that sees pictures. Choose the model&apos;s file; this one is found next to it.</source>
+        <translation>{name} ist der Teil eines Modells, der Bilder versteht. Wählen Sie die Datei des Modells; diese wird daneben gefunden.</translation>
+    </message>
+    <message>
+        <source>The architecture of {name} is {kind}. Of GGUF files Waymark runs: {kinds}.</source>
+        <translation>Die Architektur von {name} ist {kind}. Von GGUF-Dateien führt Waymark aus: {kinds}.</translation>
+    </message>
+    <message>
+        <source>The model type in config.json is {kind}. Waymark runs: {kinds}.</source>
+        <translation>Die Art des Modells in config.json ist {kind}. Waymark führt aus: {kinds}.</translation>
+    </message>
+    <message>
+        <source>{name} can run code when it is opened. Waymark reads .safetensors only; most models are published in both.</source>
+        <translation>{name} kann beim Öffnen Code ausführen. Waymark liest nur .safetensors; die meisten Modelle sind in beiden Formaten veröffentlicht.</translation>
+    </message>
+    <message>
+        <source>The files of this model folder take longer to look at than any model&apos;s should. If the computer is busy or the disk is slow, try again.</source>
+        <translation>Die Dateien dieses Modellordners anzusehen dauert länger als bei jedem Modell. Ist der Computer beschäftigt oder der Datenträger langsam, versuchen Sie es noch einmal.</translation>
+    </message>
+    <message>
+        <source>{name} was changed after the model was loaded. Load the model again.</source>
+        <translation>{name} wurde geändert, nachdem das Modell geladen war. Laden Sie das Modell neu.</translation>
+    </message>
+    <message>
+        <source>The model needs {needed} of memory, {free} is free.</source>
+        <translation>Das Modell braucht {needed} Speicher, frei sind {free}.</translation>
+    </message>
+    <message>
+        <source>The model needs {needed} on the graphics card, {free} is free.</source>
+        <translation>Das Modell braucht {needed} auf der Grafikkarte, frei sind {free}.</translation>
+    </message>
+    <message>
+        <source>No room for the next {size} MB of the model.</source>
+        <translation>Kein Platz für die nächsten {size} MB des Modells.</translation>
+    </message>
+    <message>
+        <source>No NVIDIA GPU that this build of PyTorch can use was found. Choose CPU or automatic.</source>
+        <translation>Keine NVIDIA-GPU gefunden, die diese Ausgabe von PyTorch verwenden kann. Wählen Sie CPU oder automatisch.</translation>
+    </message>
+    <message>
+        <source>The budget for {place} is {budget} bytes. A context of {tokens} tokens alone takes {needed} bytes: allow at least that, or load the model with a shorter context.</source>
+        <translation>Das Budget für {place} ist {budget} Bytes. Ein Kontext von {tokens} Token allein braucht {needed} Bytes: Erlauben Sie mindestens so viel oder laden Sie das Modell mit einem kürzeren Kontext.</translation>
+    </message>
+    <message>
+        <source>host memory</source>
+        <translation>Arbeitsspeicher</translation>
+    </message>
+    <message>
+        <source>device memory</source>
+        <translation>Grafikspeicher</translation>
+    </message>
+    <message>
+        <source>It is {length} tokens long, and the context holds {limit}. Nothing was cut off.</source>
+        <translation>Sie ist {length} Token lang, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
+    </message>
+    <message>
+        <source>Write a message first.</source>
+        <translation>Schreiben Sie zuerst eine Nachricht.</translation>
+    </message>
+    <message>
+        <source>The last message is empty.</source>
+        <translation>Die letzte Nachricht ist leer.</translation>
+    </message>
+    <message>
+        <source>The system had no memory left for this request. {reason} {details}</source>
+        <translation>Das System hatte keinen Speicher mehr für diese Anfrage. {reason} {details}</translation>
+    </message>
+    <message>
+        <source>Close other programs, choose a shorter context or fewer checkpoints.</source>
+        <translation>Schließen Sie andere Programme, wählen Sie einen kürzeren Kontext oder weniger Checkpoints.</translation>
+    </message>
+    <message>
+        <source>It takes {tokens} tokens beside the chat, and the memory budget has room for {room}. Allow more memory, or ask about less.</source>
+        <translation>Es braucht {tokens} Token neben dem Chat, und im Speicherbudget ist Platz für {room}. Erlauben Sie mehr Speicher oder fragen Sie nach weniger.</translation>
+    </message>
+    <message>
+        <source>The model&apos;s chat template says: {details}</source>
+        <translation>Die Chat-Vorlage des Modells meldet: {details}</translation>
+    </message>
+    <message>
+        <source>The template was still running after {seconds} seconds, so it was stopped.</source>
+        <translation>Die Vorlage lief nach {seconds} Sekunden noch und wurde daher abgebrochen.</translation>
+    </message>
+    <message>
+        <source>The template used too much memory, so it was stopped.</source>
+        <translation>Die Vorlage brauchte zu viel Speicher und wurde daher abgebrochen.</translation>
+    </message>
+    <message>
+        <source>This model&apos;s chat template has no place for pictures.</source>
+        <translation>Die Chat-Vorlage dieses Modells hat keinen Platz für Bilder.</translation>
+    </message>
+    <message>
+        <source>No token of this model goes on with the reply in this form.</source>
+        <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
+    </message>
+    <message>
+        <source>The reply that is gone on with is not of this form.</source>
+        <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
+    </message>
+    <message>
+        <source>Servers take only JSON, with or without a schema.</source>
+        <translation>Server nehmen nur JSON, mit oder ohne Schema.</translation>
+    </message>
+    <message>
+        <source>The model computed something that is not a number. Its weights may be damaged, or the precision may be too low for them.</source>
+        <translation>Das Modell hat etwas berechnet, das keine Zahl ist. Vielleicht sind seine Gewichte beschädigt, oder die Genauigkeit ist zu gering für sie.</translation>
+    </message>
+    <message>
+        <source>The request was stopped.</source>
+        <translation>Die Anfrage wurde angehalten.</translation>
+    </message>
+    <message>
+        <source>The engine is not running.</source>
+        <translation>Die Engine läuft nicht.</translation>
+    </message>
+    <message>
+        <source>The engine was closed.</source>
+        <translation>Die Engine wurde beendet.</translation>
+    </message>
+    <message>
+        <source>The engine could not be started: {details}.</source>
+        <translation>Die Engine konnte nicht gestartet werden: {details}.</translation>
+    </message>
+    <message>
+        <source>The engine was started again, as you asked.</source>
+        <translation>Die Engine wurde wie gewünscht neu gestartet.</translation>
+    </message>
+    <message>
+        <source>It did not answer any more, so it was ended and started again.</source>
+        <translation>Sie antwortete nicht mehr und wurde daher beendet und neu gestartet.</translation>
+    </message>
+    <message>
+        <source>The process no longer accepts commands.</source>
+        <translation>Der Prozess nimmt keine Befehle mehr an.</translation>
+    </message>
+    <message>
+        <source>{reason} Its last output: {details}</source>
+        <translation>{reason} Ihre letzte Ausgabe: {details}</translation>
+    </message>
+    <message>
+        <source>The engine closed its output.</source>
+        <translation>Die Engine hat ihre Ausgabe geschlossen.</translation>
+    </message>
+    <message>
+        <source>The engine ended with exit code {code}.</source>
+        <translation>Die Engine endete mit dem Code {code}.</translation>
+    </message>
+    <message>
+        <source>The engine was killed (SIGKILL): usually because the system ran out of memory.</source>
+        <translation>Die Engine wurde vom System beendet (SIGKILL), meist, weil der Speicher ausging.</translation>
+    </message>
+    <message>
+        <source>The engine crashed ({code}).</source>
+        <translation>Die Engine ist abgestürzt ({code}).</translation>
+    </message>
+    <message>
+        <source>Another Waymark uses {folder}. Close it first, or choose another data folder.</source>
+        <translation>Ein anderes Waymark verwendet {folder}. Beenden Sie es zuerst oder wählen Sie einen anderen Datenordner.</translation>
+    </message>
+    <message>
+        <source>The download needs {needed} GB more on the disk of {folder}, where {free} GB are free.</source>
+        <translation>Der Download braucht noch {needed} GB auf dem Datenträger von {folder}, auf dem {free} GB frei sind.</translation>
+    </message>
+    <message>
+        <source>The disk of {folder} is full. What has arrived is kept: make room and go on.</source>
+        <translation>Der Datenträger von {folder} ist voll. Was angekommen ist, bleibt erhalten: Schaffen Sie Platz und setzen Sie fort.</translation>
+    </message>
+    <message>
+        <source>{name} doesn&apos;t have the digest that the model server publishes, even after a second attempt. Nothing of it is used.</source>
+        <translation>{name} hat auch nach einem zweiten Versuch nicht die Prüfsumme, die der Modellserver veröffentlicht. Nichts davon wird verwendet.</translation>
+    </message>
+    <message>
+        <source>{name} exists and isn&apos;t the published file. Move it away or choose another folder for models.</source>
+        <translation>{name} gibt es schon, und es ist nicht die veröffentlichte Datei. Verschieben Sie sie oder wählen Sie einen anderen Ordner für Modelle.</translation>
+    </message>
+    <message>
+        <source>Another Waymark is downloading this. Stop it there first.</source>
+        <translation>Ein anderes Waymark lädt dies gerade herunter. Halten Sie es zuerst dort an.</translation>
+    </message>
+    <message>
+        <source>The process of downloads ended. What has arrived is kept.</source>
+        <translation>Der Prozess der Downloads ist beendet. Was angekommen ist, bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>After several attempts: {reason}.</source>
+        <translation>Nach mehreren Versuchen: {reason}.</translation>
+    </message>
+    <message>
+        <source>the proxy refuses the connection</source>
+        <translation>der Proxy lehnt die Verbindung ab</translation>
+    </message>
+    <message>
+        <source>the server&apos;s certificate can&apos;t be verified</source>
+        <translation>das Zertifikat des Servers ist nicht überprüfbar</translation>
+    </message>
+    <message>
+        <source>there is no connection to the server</source>
+        <translation>es gibt keine Verbindung zum Server</translation>
+    </message>
+    <message>
+        <source>the connection broke off</source>
+        <translation>die Verbindung brach ab</translation>
+    </message>
+    <message>
+        <source>The model is private, gated or doesn&apos;t exist. Accept its licence on its page in a browser if there is one, and enter an access token.</source>
+        <translation>Das Modell ist privat, zugangsbeschränkt oder existiert nicht. Nehmen Sie, wenn es eine gibt, die Lizenz auf seiner Seite in einem Browser an und geben Sie ein Zugriffstoken ein.</translation>
+    </message>
+    <message>
+        <source>The access token may not read this model. Accept its licence on its page in a browser, or enter another token.</source>
+        <translation>Das Zugriffstoken darf dieses Modell nicht lesen. Nehmen Sie die Lizenz auf seiner Seite in einem Browser an oder geben Sie ein anderes Token ein.</translation>
+    </message>
+    <message>
+        <source>The access token has characters that no token has.</source>
+        <translation>Das Zugriffstoken hat Zeichen, die kein Token hat.</translation>
+    </message>
+    <message>
+        <source>The model server doesn&apos;t have it, or has it no longer.</source>
+        <translation>Der Modellserver hat es nicht oder nicht mehr.</translation>
+    </message>
+    <message>
+        <source>“{name}” is not the name of a model: it has to be Org/Name.</source>
+        <translation>„{name}“ ist kein Name eines Modells: Er muss Org/Name sein.</translation>
+    </message>
+    <message>
+        <source>The model server&apos;s address is not valid.</source>
+        <translation>Die Adresse des Modellservers ist nicht gültig.</translation>
+    </message>
+    <message>
+        <source>The model server&apos;s address has to be like https://host.</source>
+        <translation>Die Adresse des Modellservers muss wie https://host aussehen.</translation>
+    </message>
+    <message>
+        <source>The proxy&apos;s address is not valid.</source>
+        <translation>Die Adresse des Proxys ist nicht gültig.</translation>
+    </message>
+    <message>
+        <source>Waymark can&apos;t use SOCKS proxies, only HTTP ones.</source>
+        <translation>Waymark kann keine SOCKS-Proxys verwenden, nur HTTP-Proxys.</translation>
+    </message>
+    <message>
+        <source>The model needs {needed} GB on the disk of {folder}, where {free} GB are free.</source>
+        <translation>Das Modell braucht {needed} GB auf dem Datenträger von {folder}, auf dem {free} GB frei sind.</translation>
+    </message>
+    <message>
+        <source>The other disk is full. The model stays in its place.</source>
+        <translation>Der andere Datenträger ist voll. Das Modell bleibt an seinem Platz.</translation>
+    </message>
+    <message>
+        <source>The model stays where it was.</source>
+        <translation>Das Modell bleibt, wo es war.</translation>
+    </message>
+    <message>
+        <source>Reading its headers ended the process that reads them.</source>
+        <translation>Beim Lesen seiner Kopfdaten endete der Prozess, der sie liest.</translation>
+    </message>
+    <message>
+        <source>The address has to be like https://host or host:8000.</source>
+        <translation>Die Adresse muss wie https://host oder host:8000 aussehen.</translation>
+    </message>
+    <message>
+        <source>The address may not have a password or a query; a key has its own field.</source>
+        <translation>Die Adresse darf kein Passwort und keine Abfrage enthalten; für einen Schlüssel gibt es ein eigenes Feld.</translation>
+    </message>
+    <message>
+        <source>The key has characters that no key has.</source>
+        <translation>Der Schlüssel hat Zeichen, die kein Schlüssel hat.</translation>
+    </message>
+    <message>
+        <source>The server&apos;s certificate can&apos;t be verified.</source>
+        <translation>Das Zertifikat des Servers ist nicht überprüfbar.</translation>
+    </message>
+    <message>
+        <source>The proxy refuses the connection.</source>
+        <translation>Der Proxy lehnt die Verbindung ab.</translation>
+    </message>
+    <message>
+        <source>There is no connection to the server.</source>
+        <translation>Es gibt keine Verbindung zum Server.</translation>
+    </message>
+    <message>
+        <source>The connection broke off.</source>
+        <translation>Die Verbindung brach ab.</translation>
+    </message>
+    <message>
+        <source>The connection broke off in the middle of the reply.</source>
+        <translation>Die Verbindung brach mitten in der Antwort ab.</translation>
+    </message>
+    <message>
+        <source>The connection ended in the middle of the reply.</source>
+        <translation>Die Verbindung endete mitten in der Antwort.</translation>
+    </message>
+    <message>
+        <source>The server ended the reply before its end.</source>
+        <translation>Der Server beendete die Antwort vor ihrem Ende.</translation>
+    </message>
+    <message>
+        <source>No text came for {seconds} seconds.</source>
+        <translation>Seit {seconds} Sekunden kam kein Text.</translation>
+    </message>
+    <message>
+        <source>It sent no list of models in time.</source>
+        <translation>Er schickte nicht rechtzeitig eine Liste von Modellen.</translation>
+    </message>
+    <message>
+        <source>The answer is a web page.</source>
+        <translation>Die Antwort ist eine Webseite.</translation>
+    </message>
+    <message>
+        <source>The answer is not valid JSON.</source>
+        <translation>Die Antwort ist kein gültiges JSON.</translation>
+    </message>
+    <message>
+        <source>The answer is no list of models.</source>
+        <translation>Die Antwort ist keine Liste von Modellen.</translation>
+    </message>
+    <message>
+        <source>The server answers {details}. {reason}</source>
+        <translation>Der Server antwortet {details}. {reason}</translation>
+    </message>
+    <message>
+        <source>Enter another key.</source>
+        <translation>Geben Sie einen anderen Schlüssel ein.</translation>
+    </message>
+    <message>
+        <source>It needs a key.</source>
+        <translation>Er braucht einen Schlüssel.</translation>
+    </message>
+    <message>
+        <source>The server answers {details}.</source>
+        <translation>Der Server antwortet {details}.</translation>
+    </message>
+    <message>
+        <source>It answers with {other}, and this chat asked {model}. Choose the model again.</source>
+        <translation>Er antwortet mit {other}, und dieser Chat fragte {model}. Wählen Sie das Modell noch einmal.</translation>
+    </message>
+    <message>
+        <source>The process that talks to servers ended. What has arrived is kept.</source>
+        <translation>Der Prozess, der mit Servern spricht, ist beendet. Was angekommen ist, bleibt erhalten.</translation>
+    </message>
+    <message>
+        <source>Its process ended; switch it on again.</source>
+        <translation>Sein Prozess ist beendet; schalten Sie ihn wieder ein.</translation>
+    </message>
+    <message>
+        <source>Port {port} can&apos;t be used: {reason}.</source>
+        <translation>Port {port} ist nicht verwendbar: {reason}.</translation>
+    </message>
+    <message>
+        <source>It is not a file of chats exported from Waymark, Open WebUI, LM Studio or ChatGPT.</source>
+        <translation>Es ist keine Datei mit Chats aus Waymark, Open WebUI, LM Studio oder ChatGPT.</translation>
+    </message>
+    <message>
+        <source>It was written by a newer version of Waymark.</source>
+        <translation>Sie wurde von einer neueren Version von Waymark geschrieben.</translation>
+    </message>
+    <message>
+        <source>It is no JSON, or is damaged.</source>
+        <translation>Sie ist kein JSON oder beschädigt.</translation>
+    </message>
+    <message>
+        <source>No such file or directory</source>
+        <translation>Datei oder Ordner nicht gefunden</translation>
+    </message>
+    <message>
+        <source>Permission denied</source>
+        <translation>Zugriff verweigert</translation>
+    </message>
+    <message>
+        <source>No space left on device</source>
+        <translation>kein Platz mehr auf dem Datenträger</translation>
+    </message>
+    <message>
+        <source>Read-only file system</source>
+        <translation>nur lesbarer Datenträger</translation>
+    </message>
+    <message>
+        <source>Address already in use</source>
+        <translation>Adresse schon belegt</translation>
+    </message>
+    <message>
+        <source>The system doesn&apos;t let Waymark see it.</source>
+        <translation>Das System lässt Waymark ihn nicht sehen.</translation>
+    </message>
+    <message>
+        <source>Drag over the part to add. Enter adds all of it, Esc nothing.</source>
+        <translation>Ziehen Sie über den Ausschnitt. Eingabe fügt alles hinzu, Esc nichts.</translation>
     </message>
 </context>
 </TS>

@@ -213,6 +213,8 @@ class FakeEngine(EngineClient):
         self.closed = False
         self.starts = True
         self.model_to_load: ModelInfo | None = model or model_info()
+        # By path, in place of `model_to_load`.
+        self.models: dict[str, ModelInfo | WaymarkError] = {}
         self.may_load = _set_event()
         # Whether a model stays when the load of another fails.
         self.keeps_model = True
@@ -274,11 +276,12 @@ class FakeEngine(EngineClient):
             raise EngineError(EngineDiedError("The engine was ended.").info())
         if self.load_cancelled:
             raise EngineError(RequestCancelled("The request was stopped.").info())
-        if self.model_to_load is None:
+        found = self.models.get(settings.path, self.model_to_load or self.load_error)
+        if isinstance(found, WaymarkError):
             if not self.keeps_model:
                 self.model = self._settings = None
-            raise EngineError(self.load_error.info())
-        self._settings, self.model = settings, self.model_to_load
+            raise EngineError(found.info())
+        self._settings, self.model = settings, found
         return self.model
 
     async def _may_load(self) -> bool:

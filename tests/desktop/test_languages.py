@@ -23,7 +23,14 @@ from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("actionContext", "actionSettings", "actionSearchMessages", "actionServer", "actionModels")
+PAGES = (
+    "actionContext",
+    "actionSettings",
+    "actionSearchMessages",
+    "actionServer",
+    "actionModels",
+    "actionCompare",
+)
 CODES = sorted(path.stem.removeprefix("waymark_") for path in LANGUAGES_FOLDER.glob("*.ts"))
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from PySide6.QtCore import QLocale
 
 from core.api.model_info import LoadFacts, PrecisionChoice, TooLarge
 from core.api.stats import Miss, MissReason, Place, RequestStats
@@ -43,9 +44,33 @@ def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (4_000_000_000, "4B"),
+        (1_584_804_000, "1.6B"),
+        (396_900_000_000, "396.9B"),
+        (999_700_000, "1B"),
+        (450_000_000, "450M"),
+        (3_800_000, "3.8M"),
+        (2_000_000, "2M"),
+    ],
+)
+@pytest.mark.parametrize("language", [QLocale.Language.C, QLocale.Language.German])
+def test_parameters_read_as_in_names(count: int, words: str, language: QLocale.Language) -> None:
+    before = QLocale()
+    QLocale.setDefault(QLocale(language))
+    try:
+        assert numbers.short_count(count) == words
+    finally:
+        QLocale.setDefault(before)
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "0.00 s"),
+        (0.0, "0 s"),
+        (0.0004, "< 0.01 s"),
+        (0.005, "0.01 s"),
         (0.044, "0.04 s"),
         (0.41, "0.4 s"),
         (9.96, "10 s"),

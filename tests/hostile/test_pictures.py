@@ -13,7 +13,7 @@ from core.vision import decode
 from core.vision.decode import PictureDecoder
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
-from tests.vision.pictures import noise
+from tests.vision.pictures import HEIC, noise
 
 
 def picture(kind: str, variant: int) -> bytes:
@@ -24,8 +24,15 @@ def picture(kind: str, variant: int) -> bytes:
         "WEBP": [{}, {"lossless": True}],
         "BMP": [{}],
         "GIF": [{}, {"save_all": True, "append_images": [noise(20, 20, seed=3)]}],
+        "AVIF": [
+            {},
+            {"save_all": True, "append_images": [noise(20 + variant % 3, 20, seed=3)]},
+        ],
         "TIFF": [{}, *({"compression": each} for each in ("tiff_lzw", "jpeg", "tiff_deflate"))],
     }
+    if kind == "HEIF":
+        files = sorted(HEIC.iterdir())
+        return files[variant % len(files)].read_bytes()
     modes = {"PNG": ["RGB", "RGBA", "L", "P", "1"], "TIFF": ["RGB", "L"], "GIF": ["P", "L"]}
     ways, kinds = options[kind], modes.get(kind, ["RGB"])
     image = noise(20 + variant % 3, 20, "RGB").convert(kinds[variant % len(kinds)])

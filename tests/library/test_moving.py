@@ -15,7 +15,7 @@ import pytest
 from core.api.errors import DiskFullError, MoveError, WaymarkError
 from core.library import moving
 from core.library.client import LibraryClient
-from core.library.messages import Move
+from core.library.messages import MOVES, Move
 from core.library.moving import Mover
 
 FILES = {
@@ -116,10 +116,60 @@ def test_L1_a_kill_at_any_point_leaves_one_complete_model(
             assert found(each).items() >= FILES.items()
         if steps < kill:
             break
+        tidy(move)
+        assert not list(Path(move.target).glob(".moving-*"))
         if is_complete(move.base):
             run(move)
-            assert found(move.target) == FILES and found(move.base) == {}
+        assert found(move.target) == FILES and found(move.base) == {}
     assert points > 25
+
+
+def tidy(move: Move) -> None:
+    Mover(move, lambda *progress: None, lambda: False).tidy()
+
+
+def test_L3_only_what_a_killed_move_made_is_removed(move: Move) -> None:
+    mover = Mover(move, lambda *progress: None, lambda: False)
+    work = mover._work
+    work.mkdir()
+    for name in ("0", "1", "notes.txt"):
+        (work / name).write_bytes(b"x")
+    (work / "2").mkdir()
+    mover.tidy()
+    assert sorted(each.name for each in work.iterdir()) == ["2", "notes.txt"]
+    assert found(move.base) == FILES
+    # Another file in the other place: what is left of the model stays.
+    shutil.copytree(move.base, move.target, dirs_exist_ok=True)
+    Path(move.base, "Org/Name/config.json").unlink()
+    Path(move.target, "Org/Name/a.safetensors").write_bytes(b"another")
+    mover.tidy()
+    assert len(found(move.base)) == 2
+
+
+def test_what_a_killed_move_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    move, away = placed(tmp_path / "a"), placed(tmp_path / "b")
+    shutil.rmtree(away.target)
+    journal = tmp_path / "moves.json"
+    journal.write_bytes(MOVES.dump_json((move, away)))
+    work = Mover(move, lambda *progress: None, lambda: False)._work
+    work.mkdir()
+    (work / "0").write_bytes(b"x")
+    client = LibraryClient(lambda event: None, tmp_path / "cache", tmp_path / "contexts")
+    asyncio.run(client.tidy())
+    assert not work.exists() and found(move.base) == FILES
+    # The disk of the other one isn't there.
+    assert MOVES.validate_json(journal.read_bytes()) == (away,)
+    journal.write_bytes(b"{")
+    asyncio.run(client.tidy())
+
+
+def test_a_move_is_noted_until_it_ends(tmp_path: Path) -> None:
+    move, stop = placed(tmp_path), asyncio.Event()
+    client = LibraryClient(lambda event: None, tmp_path / "cache", tmp_path / "contexts")
+    journal, noted = tmp_path / "moves.json", list[bytes]()
+    asyncio.run(client.move(move, lambda *_: noted.append(journal.read_bytes()), stop))
+    assert MOVES.validate_json(noted[0]) == (move,)
+    assert MOVES.validate_json(journal.read_bytes()) == ()
 
 
 def test_what_goes_wrong_leaves_the_model_where_it_was(

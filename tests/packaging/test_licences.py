@@ -169,6 +169,20 @@ def test_qt_comes_with_both_texts_a_notice_and_its_sources(
     assert [part.name for part in found.parts] == ["icudata"]
 
 
+def test_libraries_whose_licence_is_only_named_come_with_its_text(
+    licences: ModuleType, bundle: Path, tmp_path: Path
+) -> None:
+    library = "pi_heif.libs/libheif-0a1b2c3d.so.1.23.0"
+    install(tmp_path, "pi_heif", {library: b""}, texts={"LICENSES_bundled.txt": b"LGPLv3"})
+    put(bundle / "_internal" / library)
+    found = described(licences, bundle)["pi-heif"]
+    assert {"LGPL-3.0-only.txt", "GPL-3.0-only.txt"} < set(found.texts)
+    assert (found.licence, found.sources) == (
+        "BSD-3-Clause AND LGPL-3.0-or-later", "https://github.com/strukturag",
+    )  # fmt: skip
+    assert [part.name for part in found.parts] == ["heif"]
+
+
 def test_what_is_compiled_into_a_distribution_is_listed_as_its_own_list_says(
     licences: ModuleType, bundle: Path, tmp_path: Path
 ) -> None:

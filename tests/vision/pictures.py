@@ -12,6 +12,9 @@ from PIL import Image
 
 from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
 
+# Four colours of 64 x 64 pixels as pillow-heif 1.4.0 writes them; nothing here can.
+HEIC = Path(__file__).with_name("heic")
+
 
 def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Image:
     """Random pixels: any slip in order or rounding shows."""

@@ -17,10 +17,15 @@ from core.api.errors import (
     ImageUnreadableError,
     RequestCancelled,
 )
+from core.api.limits import picture_format
 from core.helper import pictures
 from core.vision import decode
 from core.vision.decode import PictureDecoder
-from tests.vision.pictures import decoded, decoder, noise, thumbnail_of
+from tests.vision.pictures import HEIC, decoded, decoder, noise, thumbnail_of
+
+RED, GREEN, BLUE, WHITE, GREY = (
+    (220, 30, 30), (30, 200, 40), (30, 40, 210), (240, 240, 240), (100, 100, 100),
+)  # fmt: skip
 
 
 def saved(image: Image.Image, path: Path, **options: Any) -> Path:
@@ -28,7 +33,7 @@ def saved(image: Image.Image, path: Path, **options: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tiff", "a.webp", "a.jpg", "a.gif", "a.dat"])
+@pytest.mark.parametrize("name", "a.png a.bmp a.tiff a.webp a.jpg a.gif a.avif a.dat".split())
 def test_each_format_is_known_by_its_contents(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     kind = {"dat": "PNG", "jpg": "JPEG"}.get(path.suffix[1:], path.suffix[1:].upper())
@@ -36,7 +41,7 @@ def test_each_format_is_known_by_its_contents(tmp_path: Path, name: str) -> None
     saved(noise(7, 5), path, format=kind, **options)
     image = decoded(path)
     assert (image.mode, image.size) == ("RGB", (7, 5))
-    if kind not in {"JPEG", "GIF"}:
+    if kind not in {"JPEG", "GIF", "AVIF"}:
         assert image.tobytes() == noise(7, 5).tobytes()
 
 
@@ -68,10 +73,66 @@ def test_sixteen_bit_greys_keep_their_shades(tmp_path: Path, name: str) -> None:
     assert [found.getpixel((x, 0)) for x in range(5)] == [(level // 257,) * 3 for level in levels]
 
 
-def test_of_a_film_the_first_frame_is_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.gif", "a.avif"])
+def test_of_a_film_the_first_frame_is_taken(tmp_path: Path, name: str) -> None:
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
-    path = saved(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert decoded(path).getpixel((0, 0)) == (255, 0, 0)
+    path = saved(frames[0], tmp_path / name, save_all=True, append_images=frames[1:])
+    assert near(decoded(path).getpixel((0, 0)), (255, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "corners"),
+    [
+        ("plain", [RED, GREEN, BLUE, WHITE]),
+        ("deep", [RED, GREEN, BLUE, WHITE]),  # ten bits
+        ("turned", [BLUE, RED, WHITE, GREEN]),
+        ("transparent", [(255, 255, 255), GREEN, BLUE, WHITE]),
+        ("grey", [GREY] * 4),
+        ("two", [GREEN] * 4),  # the second one is the main picture
+    ],
+)
+def test_a_heic_picture_is_upright_and_has_its_colours(
+    name: str, corners: list[tuple[int, int, int]]
+) -> None:
+    image = decoded(HEIC / f"{name}.heic")
+    assert image.size == (64, 64)
+    for at, colour in zip([(9, 9), (50, 9), (9, 50), (50, 50)], corners, strict=True):
+        assert near(image.getpixel(at), colour), (at, image.getpixel(at))
+
+
+def test_a_turned_avif_picture_is_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = Image.new("RGB", (40, 20), BLUE)
+    picture.paste(RED, (0, 0, 20, 20))
+    found = decoded(saved(picture, tmp_path / "a.avif", exif=exif))
+    assert found.size == (20, 40)
+    assert near(found.getpixel((9, 5)), RED) and near(found.getpixel((9, 35)), BLUE)
+
+
+def near(found: object, colour: tuple[int, int, int]) -> bool:
+    """Lossy formats change a colour a little."""
+    assert isinstance(found, tuple)
+    return all(abs(one - other) <= 4 for one, other in zip(found, colour, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("beginning", "name"),
+    [
+        (b"\0\0\0\x20ftypavif\0\0\0\0avifmif1", "AVIF"),
+        (b"\0\0\0\x20ftypmif1\0\0\0\0miafavif", "AVIF"),
+        (b"\0\0\0\x20ftypmif1\0\0\0\0miafheic", "HEIF"),
+        (b"\0\0\0\x20ftypheix\0\0\0\0mif1heic", "HEIF"),
+        (b"\0\0\0\x20ftypisom\0\0\0\0isomavc1", ""),  # a film
+        (b"\0\0\0\x20ftyp", ""),
+        (b"", ""),
+    ],
+)
+def test_pictures_in_one_container_are_told_apart_by_their_brands(
+    beginning: bytes, name: str
+) -> None:
+    found = picture_format(beginning)
+    assert (found.name if found else "") == name
 
 
 # ---------------------------------------------------------------- refusals
@@ -100,10 +161,13 @@ def test_an_empty_file_is_empty(tmp_path: Path) -> None:
         decoded(path)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])
 def test_a_truncated_picture_is_refused(tmp_path: Path, kind: str) -> None:
     whole = io.BytesIO()
-    noise(64, 64).save(whole, kind)
+    if kind == "HEIF":
+        whole.write((HEIC / "plain.heic").read_bytes())
+    else:
+        noise(64, 64).save(whole, kind)
     path = tmp_path / "half"
     path.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
     with pytest.raises(ImageUnreadableError, match="half"):
@@ -125,6 +189,18 @@ def test_a_bomb_is_refused_by_its_header(tmp_path: Path, size: tuple[int, int]) 
     path = tmp_path / "bomb.png"
     path.write_bytes(_png_header(*size))
     with pytest.raises(ImageTooLargeError, match=r"bomb\.png"):
+        decoded(path)
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
+def test_a_box_that_promises_too_much_is_refused_before_decoding(tmp_path: Path, kind: str) -> None:
+    whole = io.BytesIO()
+    noise(64, 64).save(whole, "AVIF")
+    data = (HEIC / "plain.heic").read_bytes() if kind == "HEIF" else whole.getvalue()
+    size = data.index(b"ispe") + 8
+    path = tmp_path / "bomb"
+    path.write_bytes(data[:size] + struct.pack(">II", 8001, 8000) + data[size + 8 :])
+    with pytest.raises(ImageTooLargeError, match="64 million"):
         decoded(path)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from core.api.chat import ImagePart
-from core.api.limits import PICTURE_FORMATS
+from core.api.limits import PICTURE_FORMATS, picture_format
 from core.client.blobs import BlobStore
 from core.server.requests.refusals import Refusal
 
@@ -53,7 +53,7 @@ class Pictures:
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             raise Refusal("This picture is not valid base64.", field) from None
-        if not data.startswith(tuple(each for form in PICTURE_FORMATS for each in form.beginnings)):
+        if picture_format(data) is None:
             names = ", ".join(form.name for form in PICTURE_FORMATS)
             raise Refusal(f"This is no picture that can be read ({names}).", field)
         with self._lock:

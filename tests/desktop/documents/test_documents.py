@@ -130,7 +130,9 @@ async def test_pages_are_chosen_by_number_and_by_words(
     find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
     dialog = opened(app)
     assert await look_up(dialog, "2-4, 7") == [1, 2, 3, 6]
+    assert dialog.text.placeholderText() == ""
     assert await look_up(dialog, "99") == []
+    assert dialog.text.placeholderText() == "Nothing was found."
     assert await look_up(dialog, "DOGS") == [0, 3, 6, 9]
     assert "2 matches" in dialog.list.model().index(0, 0).data()
     press(app, "documentFound")

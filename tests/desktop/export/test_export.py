@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 import sqlite3
 from pathlib import Path
 
 import pypdfium2
 import pytest
+from PySide6.QtGui import QImage
 from PySide6.QtPrintSupport import QPrintDialog
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit
 
 from desktop.app import App
-from desktop.export import export_menu
+from desktop.export import export, export_menu, writing
 from desktop.export.archive import read_archive
 from desktop.export.writing import ExportError
 from desktop.store.tables import messages
@@ -71,6 +74,22 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
         # The picture and the formula; only the chosen reply.
         assert images == 2 and "A stork." in shown and "A heron." not in shown
         assert "Which bird?" in shown and "Its <b>legs</b>:" in shown and "stork = 1" in shown
+
+
+async def test_html_has_a_drawing_of_a_picture_that_browsers_do_not_show(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    chat = await talked(app, engine, tmp_path)
+    path = tmp_path / "bird.html"
+    # Qt reads neither HEIC nor TIFF; the engine draws a picture of any format alike.
+    for names, size in (((), (60, 40)), (("PNG",), (30, 20))):
+        monkeypatch.setattr(writing, "NOT_IN_BROWSERS", names)
+        monkeypatch.setattr(export, "LONGEST_DRAWN", 30)
+        await app.parts.export.write([chat], path)
+        (data,) = re.findall('data:image/png;base64,([^"]*)', path.read_text("utf-8"))
+        image = QImage.fromData(base64.b64decode(data))
+        assert image.size().toTuple() == size
 
 
 async def archived(app: App, chat: int) -> object:

@@ -173,7 +173,7 @@ async def test_what_is_found_is_judged_by_the_memory_and_the_users_settings(
     assert names(dialog) == ["Small"]
     assert words(app, "libraryName") == "Small"
     find(app, QLineEdit, "librarySearch").setText("nothing")
-    assert "No model has these words" in words(app, "libraryName")
+    assert "No model has these words" in words(app, "libraryFacts")
 
 
 async def test_a_model_is_renamed_and_its_settings_are_remembered(
@@ -228,7 +228,7 @@ async def test_L3_a_model_is_moved_to_the_trash_after_its_size_and_owner_were_na
     await until(lambda: names(dialog) == [])
     trashed = home / ".local" / "share" / "Trash" / "files" / "Name"
     assert not path.exists() and (trashed / "model.safetensors").is_file()
-    assert "No models yet" in words(app, "libraryName")
+    assert "No models yet" in words(app, "libraryFacts")
 
 
 async def test_a_failing_process_and_a_vanished_model_are_said(

@@ -27,8 +27,9 @@ def form(name: str, content: bytes) -> QMimeData:
 
 
 def test_a_file_is_passed_on_and_an_image_in_memory_becomes_one() -> None:
-    given = sort_data(form("image/png", b"not even a picture"))
-    assert given.read is not None and given.read() == b"not even a picture"
+    for kind in ("image/png", "image/heic", "image/avif"):
+        given = sort_data(form(kind, b"not even a picture"))
+        assert given.read is not None and given.read() == b"not even a picture"
     given = sort_data(image_data(20, 10))
     assert given.read is not None and QImage.fromData(given.read()).width() == 20
 

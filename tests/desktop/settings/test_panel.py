@@ -431,6 +431,9 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
         # What takes effect with Load is found with Load.
         ("context length", "settingModelContextLength"),
         ("context length", "loadModel"),
+        # A part's title finds all of it.
+        ("appearance", "settingWindowLanguage"),
+        ("in the back", "settingBackgroundNotify"),
     ):
         search.setText(searched)
         assert find(app, QWidget, found).isVisible()

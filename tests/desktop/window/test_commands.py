@@ -32,8 +32,7 @@ def listed(shown: QTreeWidget) -> list[str]:
 async def test_the_palette_does_what_is_typed_by_keys_alone(open_app: OpenApp) -> None:
     app = await open_app()
     shown, actions = await palette(app)
-    enabled = [each for each in app.window.actions_by_name.values() if each.isEnabled()]
-    assert len(listed(actions)) == len(enabled)
+    assert len(listed(actions)) == len(app.window.actions_by_name)
     QTest.keyClicks(shown.field, "keyb")
     assert listed(actions)[0] == "Keyboard shortcuts"
     QTest.keyClick(shown.field, Qt.Key.Key_Return)
@@ -51,6 +50,20 @@ async def test_the_palette_does_what_is_typed_by_keys_alone(open_app: OpenApp) -
     assert item is not None and item.text(0) == listed(actions)[1]
     QTest.keyClick(shown.field, Qt.Key.Key_Escape)
     await until(lambda: not app.window.findChildren(CommandPalette))
+
+
+async def test_the_palette_says_why_an_action_is_not_possible_now(open_app: OpenApp) -> None:
+    app = await open_app()
+    shown, actions = await palette(app)
+    # Below what is possible.
+    assert "Stop · no reply is being written" in listed(actions)[-15:]
+    QTest.keyClicks(shown.field, "print")
+    assert listed(actions)[0] == "Print… · the chat is empty"
+    item = actions.topLevelItem(0)
+    assert item is not None and item.isDisabled()
+    QTest.keyClick(shown.field, Qt.Key.Key_Return)
+    await settle()
+    assert shown.isVisible()
 
 
 @pytest.mark.parametrize(

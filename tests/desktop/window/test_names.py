@@ -168,6 +168,7 @@ async def test_names_and_the_keyboard(
     app.window.actions_by_name["actionServers"].trigger()
     app.window.actions_by_name["actionSearchMessages"].trigger()
     app.window.actions_by_name["actionModels"].trigger()
+    app.window.actions_by_name["actionCompare"].trigger()
     press(app, "chatSettings")
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []

@@ -1,0 +1,181 @@
+"""One message to two models, one after the other; then the model before them is loaded again.
+
+No chat holds any of it, and what the engine cached for it is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.chat import Conversation
+from core.api.commands import Forget, Generate
+from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
+from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Queued
+from core.api.model_info import ModelInfo
+from core.client.requests import Request
+from desktop.chat.conversation import draft_message
+from desktop.chat.replies import ending, has_pictures, prefill_text, queued_text
+from desktop.chat.transcript import LiveReply
+from desktop.engine.engine_status import Phase, model_name, shown_name
+from desktop.i18n import tr
+from desktop.services import Services
+from desktop.store.tables import messages
+from desktop.store.tables.records import Attachment, Reply
+
+# The owner of what the engine caches for a comparison.
+KEY = "compare"
+
+
+class Side:
+    """The model at a path and its reply: `live` while it is written, then `reply` as well."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = shown_name(path)
+        self.live = LiveReply(0, 0)
+        self.model: ModelInfo | None = None
+        self.reply: Reply | None = None
+        self.text = ""
+
+
+class CompareController(QObject):
+    # Other sides.
+    begun = Signal()
+    # The status, the numbers or the end of a side.
+    changed = Signal()
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._engine, self.settings = services.engine, services.settings
+        self.sides: tuple[Side, ...] = ()
+        self.running = self.stopping = False
+        self._request: Request[Finished] | None = None
+
+    @property
+    def can_start(self) -> bool:
+        """False while a model is on its way."""
+        return not self.running and self._engine.status.phase in (Phase.READY, Phase.EMPTY)
+
+    def start(self, paths: tuple[str, str], text: str, attached: Sequence[Attachment]) -> None:
+        if not self.can_start:
+            return
+        self.running, self.stopping = True, False
+        self.sides = tuple(map(Side, paths))
+        self.sides[1].live.status = tr("Waiting for the first model")
+        self._engine.lend()
+        self.begun.emit()
+        message = draft_message(messages.storable(text), attached, self._services.blobs.path)
+        conversation = Conversation(messages=(message,), created=time.time())
+        self._services.tasks.spawn(self._run(conversation), tr("Comparing two models"))
+
+    def stop(self) -> None:
+        if self.running and not self.stopping:
+            self.stopping = True
+            self._engine.cancel_load()
+            if self._request is not None:
+                self._request.cancel()
+            self.changed.emit()
+
+    async def _run(self, conversation: Conversation) -> None:
+        try:
+            for side in self.sides:
+                await self._answer(side, conversation)
+            await self._forget()
+        finally:
+            self.running = False
+            if not self._services.tasks.closed:
+                await self._engine.take_back()
+            self.changed.emit()
+
+    async def _answer(self, side: Side, conversation: Conversation) -> None:
+        last: Finished | ErrorInfo
+        try:
+            self._say(side, tr("Waiting for the engine"))
+            await self._engine.until_settled()
+            side.model = await self._load(side)
+            last = await self._reply(side, side.model, conversation)
+        except WaymarkError as error:
+            last = error.info()
+        side.live.show_arrived()
+        side.live.status = ""
+        side.text, side.reply = ending(side.live, last)
+        self.changed.emit()
+
+    async def _load(self, side: Side) -> ModelInfo:
+        client, settings = self._engine.client, self.settings.to_load(side.path)
+        self._check()
+        # After a crash the client loads the last model again.
+        client.cancel_load()
+        if client.model is not None and client.wanted == settings:
+            return client.model
+
+        def tell(done: int, total: int) -> None:
+            percent = 100 * done // max(1, total)
+            self._say(side, tr("Loading the model: {percent}%").format(percent=percent))
+
+        self._say(side, tr("Loading the model"))
+        return await client.load(settings, tell)
+
+    async def _reply(
+        self, side: Side, model: ModelInfo, conversation: Conversation
+    ) -> Finished | ErrorInfo:
+        self._check()
+        if has_pictures(conversation) and not model.vision:
+            words = tr("The message has pictures, and {model} can't see them.")
+            raise NoVisionError(words.format(model=model.name))
+        settings = self.settings.settings.switched(side.path)
+        side.live.model = model_name(model)
+        self._request = self._engine.client.ask(
+            Generate(
+                conversation=conversation,
+                chat=KEY,
+                sampling=settings.sampling,
+                draft=settings.draft,
+                thinking=settings.thinking if model.thinking_switch else None,
+                cache=settings.cache,
+            )
+        )
+        self._say(side, tr("Waiting for the engine"))
+        try:
+            async for event in self._request:
+                if isinstance(event, Finished):
+                    return event
+                if isinstance(event, Failed):
+                    return event.error
+                self._hear(side, event)
+        finally:
+            self._request = None
+        raise AssertionError("a request ends with a last event")
+
+    def _check(self) -> None:
+        if self.stopping:
+            raise RequestCancelled(tr("Stopped."))
+
+    def _hear(self, side: Side, event: Answer) -> None:
+        match event:
+            case Queued():
+                self._say(side, queued_text(event.ahead))
+            case Prefilling():
+                side.live.stats = event.stats
+                self._say(side, prefill_text(event))
+            case Generated():
+                side.live.take(event)
+                self._say(side, "")
+            case _:
+                pass
+
+    def _say(self, side: Side, words: str) -> None:
+        side.live.status = tr("Stopping") if self.stopping else words
+        self.changed.emit()
+
+    async def _forget(self) -> None:
+        """The next comparison deletes what an engine that fails here keeps."""
+        folder = self.settings.to_load("").cache_folder
+        await self._engine.until_settled()
+        with contextlib.suppress(WaymarkError):
+            await self._engine.client.ask(Forget(chat=KEY, cache_folder=folder)).last()
