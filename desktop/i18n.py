@@ -11,13 +11,13 @@ LANGUAGES_FOLDER = Path(__file__).parent.parent / "resources" / "languages"
 _installed: list[QTranslator] = []
 
 
-def tr(text: str, comment: str = "", n: int = -1) -> str:
+def tr(text: str) -> str:
     """The text in the user's language; `pyside6-lupdate` extracts literal arguments.
 
     Call it when the text is shown, never at import time: translators are installed after imports.
-    `n` replaces `%n` and chooses the plural; other values go in with `str.format`.
+    Values go in with `str.format`.
     """
-    return QCoreApplication.translate("", text, comment, n)
+    return QCoreApplication.translate("", text)
 
 
 def use_language(choice: str) -> None:

@@ -291,9 +291,19 @@ def numbers_text(stats: RequestStats) -> str:
         words.append(tr("{} encoded").format(count_of(stats.images_encoded, "image")))
     if stats.ttft_s is not None:
         words.append(tr("first token {}").format(format_seconds(stats.ttft_s)))
-    if stats.decode_tokens_per_s is not None:
-        words.append(format_speed(stats.decode_tokens_per_s))
+    if speed := speed_text(stats):
+        words.append(speed)
     return BETWEEN.join(words)
+
+
+def first_token_text(stats: RequestStats) -> str:
+    """'' until it is known."""
+    return "" if stats.ttft_s is None else format_seconds(stats.ttft_s)
+
+
+def speed_text(stats: RequestStats) -> str:
+    """'' until it is known."""
+    return "" if stats.decode_tokens_per_s is None else format_speed(stats.decode_tokens_per_s)
 
 
 def format_moment(moment: float) -> str:

@@ -128,7 +128,7 @@ class ChatSettings(QObject):
     def _store(self, presets: PresetSettings) -> None:
         folder = self._chat.new_folder
         before = self.usual_in(folder)
-        self._general.set_presets(presets)
+        self._general.put(presets=presets)
         if self.usual_in(folder) != before:
             self._chat.begin_new_chats(folder, before, self.usual_in(folder))
 

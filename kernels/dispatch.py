@@ -25,8 +25,7 @@ from kernels.linear.native import (
 )
 from kernels.linear.native_blocks import NativeBlockFormats
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
-from kernels.native.library import Library
-from kernels.native.trace import capture_step
+from kernels.native.library import Library, capture_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 

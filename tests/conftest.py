@@ -5,11 +5,14 @@ The environment is set on import, before Qt, transformers or a child process can
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -48,7 +51,7 @@ USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE
 @pytest.fixture(scope="session", autouse=True)
 def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Point every per-user folder at an empty one, so that no test reads or writes the user's."""
-    home = tmp_path_factory.mktemp("home")
+    home, compiled = tmp_path_factory.mktemp("home"), kernels()
     with pytest.MonkeyPatch.context() as patch:
         for name in USER_FOLDERS:
             folder = home / name.removeprefix("XDG_").removesuffix("_HOME").lower()
@@ -56,4 +59,13 @@ def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
             patch.setenv(name, str(folder))
         # The app's own variable covers macOS and Windows, which know nothing of XDG.
         patch.setenv("WAYMARK_DATA", str(home / "waymark"))
+        # Or every process that tests start would wait for kernels to be compiled again.
+        kernels().mkdir(mode=0o700, parents=True)
+        for path in compiled.glob("*.so"):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(path, kernels())
         yield home
+
+
+def kernels() -> Path:
+    return platformdirs.user_cache_path("waymark", appauthor=False) / "kernels"

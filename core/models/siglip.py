@@ -48,6 +48,7 @@ class VisionBlock:
         self.second_norm = LayerNorm(weights.scope("layer_norm2"), width, epsilon)
         attention = weights.scope("self_attn")
         parts = [(name, width) for name in ("q_proj", "k_proj", "v_proj")]
+        self.projections: Callable[[Tensor], tuple[Tensor, ...]]
         self.projections = JoinedLinear(attention, parts, width, bias=True)
         self.output = Linear(attention, "out_proj", width, width, bias=True)
         inner = config.intermediate_size

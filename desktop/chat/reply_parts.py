@@ -75,7 +75,6 @@ class NumbersLine(QWidget):
     def _show_details(self, details: ValueGrid) -> None:
         details.setVisible(self._stats is not None and self.is_open())
         stats = self._stats or RequestStats()
-        ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         written_by, written_at = self._origin()
         report = stats.remote
         known = {
@@ -96,8 +95,8 @@ class NumbersLine(QWidget):
             "numbersImagesReused": format_count(numbers.images_reused(stats)),
             "numbersImagesEncoded": format_count(stats.images_encoded),
             "numbersRestoredFrom": numbers.describe_restore(stats),
-            "numbersFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
-            "numbersSpeed": "" if speed is None else numbers.format_speed(speed),
+            "numbersFirstToken": numbers.first_token_text(stats),
+            "numbersSpeed": numbers.speed_text(stats),
             "numbersDrafts": numbers.describe_drafts(stats),
             "numbersReplyTokens": format_count(stats.reply_tokens),
             "numbersMiss": numbers.describe_reading(stats),

@@ -5,6 +5,7 @@ up to date.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -77,10 +78,10 @@ class ChatsController(QObject):
         self.shown_changed.emit()
 
     def rename(self, chat: int, title: str) -> None:
-        self._tasks.spawn(self._rename(chat, title), tr("Renaming a chat"))
+        self._tasks.spawn(self._change(chats.rename, chat, title), tr("Renaming a chat"))
 
     def pin(self, chat: int, pinned: bool) -> None:
-        self._tasks.spawn(self._pin(chat, pinned), tr("Pinning a chat"))
+        self._tasks.spawn(self._change(chats.pin, chat, pinned), tr("Pinning a chat"))
 
     def delete(self, chat: int) -> None:
         """Move a chat to the trash."""
@@ -108,12 +109,8 @@ class ChatsController(QObject):
             await self.refresh()
             self.forked.emit(made)
 
-    async def _rename(self, chat: int, title: str) -> None:
-        await self._database.run(chats.rename, chat, title)
-        await self.refresh()
-
-    async def _pin(self, chat: int, pinned: bool) -> None:
-        await self._database.run(chats.pin, chat, pinned)
+    async def _change(self, work: Callable[..., None], *args: object) -> None:
+        await self._database.run(work, *args)
         await self.refresh()
 
     async def _delete(self, chat: int) -> None:
@@ -128,14 +125,12 @@ class ChatsController(QObject):
         self.deleted.emit(chat, title)
 
     async def _restore(self, chat: int, opened: bool) -> None:
-        await self._database.run(chats.restore, chat)
-        await self.refresh()
+        await self._change(chats.restore, chat)
         if opened:
             self.restored.emit(chat)
 
     async def _restore_messages(self, gone: DeletedMessages) -> None:
-        await self._database.run(message_tree.restore, gone)
-        await self.refresh()
+        await self._change(message_tree.restore, gone)
         self.messages_restored.emit(gone.chat)
 
     def _on_time(self) -> None:

@@ -38,22 +38,10 @@ class FoldersController(QObject):
         super().__init__()
         self.chat_list = chats.chat_list
         self._database, self._tasks = services.database, services.tasks
-        self._chats, self._chat, self._settings = chats, chat, settings
+        self._chats, self._chat, self.settings = chats, chat, settings
         self.chat_list.folder_rename_asked.connect(self.rename)
         self.chat_list.fold_asked.connect(self.fold)
         self.chat_list.move_asked.connect(self.move)
-
-    @property
-    def presets(self) -> dict[str, Begin]:
-        return {each.name: each.begin for each in self._settings.presets.presets}
-
-    @property
-    def begin_of_shown(self) -> Begin:
-        """Settings with which another chat would be like the shown one."""
-        return self._settings.begin
-
-    def place_new_chat(self, folder: Folder | None) -> None:
-        self._settings.place_new_chat(folder)
 
     def make(self, chat: int | None = None) -> None:
         """Make a folder, with this chat in it."""
@@ -114,7 +102,7 @@ class FoldersController(QObject):
         await self._chats.refresh()
         known, new = self.chat_list.folders, self._chat.new_folder
         if new is not None and known.get(new.id) != new:
-            self.place_new_chat(known.get(new.id))
+            self.settings.place_new_chat(known.get(new.id))
         if self._chats.shown is not None:
             self._chat.look_again(self._chats.shown)
 
@@ -165,7 +153,8 @@ class FolderMenu(QMenu):
         self.addActions([rename, delete])
 
     def _offer_begins(self, folder: Folder) -> None:
-        own, presets = folder.begin, self._folders.presets
+        own, settings = folder.begin, self._folders.settings
+        presets = {each.name: each.begin for each in settings.presets.presets}
         self._begin.clear()
         self._add(tr("The default for new chats"), folder, "", None, own is None)
         if own is not None and presets.get(folder.preset) != own:
@@ -176,8 +165,7 @@ class FolderMenu(QMenu):
             self._add(name, folder, name, begin, own == begin and folder.preset == name)
         self._begin.addSeparator()
         like = tr("The settings of the chat on screen")
-        begin = self._folders.begin_of_shown
-        self._add(like, folder, "", begin, False)
+        self._add(like, folder, "", settings.begin, False)
 
     def _add(
         self, words: str, folder: Folder, preset: str, begin: Begin | None, chosen: bool

@@ -98,7 +98,7 @@ class SideBar(QFrame):
 
     def new_chat(self) -> None:
         """Begin a chat that is in no folder."""
-        self._folders.place_new_chat(None)
+        self._folders.settings.place_new_chat(None)
         self.open_asked.emit(None)
 
     def search_chats(self) -> None:
@@ -211,7 +211,7 @@ class SideBar(QFrame):
             self.list.edit(index)
 
     def _new_in(self, folder: int) -> None:
-        self._folders.place_new_chat(self._chats.chat_list.folders.get(folder))
+        self._folders.settings.place_new_chat(self._chats.chat_list.folders.get(folder))
         self.open_asked.emit(None)
 
     def _fill_menu(self) -> None:

@@ -66,6 +66,7 @@ class CompareController(QObject):
             return
         self.running, self.stopping = True, False
         self.sides = tuple(map(Side, paths))
+        self.sides[1].live.status = tr("Waiting for the first model")
         self._engine.lend()
         self.begun.emit()
         message = draft_message(messages.storable(text), attached, self._services.blobs.path)

@@ -75,7 +75,7 @@ class CompareDialog(QDialog):
             each.setAutoDefault(False)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addWidget(self.message)
-        parts.addLayout(row(self._files, self._drop, None, self._stop, self._start))
+        parts.addLayout(row(self._files, self._drop, None))
         sides = row(spacing=12)
         for choice, side in zip(self.choices, self.sides, strict=True):
             choice.setMinimumContentsLength(12)
@@ -84,7 +84,7 @@ class CompareDialog(QDialog):
             )
             sides.addLayout(column(choice, (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
-        parts.addLayout(row((self._said, 1), close))
+        parts.addLayout(row((self._said, 1), close, self._stop, self._start))
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))

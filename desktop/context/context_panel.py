@@ -221,13 +221,12 @@ def _remote_values(stats: RequestStats | None) -> dict[str, str]:
     values = {"contextCheckpoints": unknown, "contextRestoredFrom": unknown}
     if stats is None or report is None:
         return values
-    ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
     return {
         **values,
         "contextReused": format_count(stats.reused_tokens) if report.cached else unknown,
         "contextEvaluated": format_count(stats.evaluated_tokens) if report.cached else unknown,
-        "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
-        "contextSpeed": "" if speed is None else numbers.format_speed(speed),
+        "contextFirstToken": numbers.first_token_text(stats),
+        "contextSpeed": numbers.speed_text(stats),
         "contextDrafts": unknown,
     }
 
@@ -255,7 +254,6 @@ def _tokens(view: ContextView) -> str:
 
 
 def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
-    ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
     images = stats.images_in_prompt
     images_reused = format_count(numbers.images_reused(stats, view.done)) if images else ""
     return {
@@ -263,8 +261,8 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
         "contextEvaluated": format_count(stats.evaluated_tokens),
         "contextImagesReused": images_reused,
         "contextImagesEncoded": format_count(stats.images_encoded) if images else "",
-        "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
-        "contextSpeed": "" if speed is None else numbers.format_speed(speed),
+        "contextFirstToken": numbers.first_token_text(stats),
+        "contextSpeed": numbers.speed_text(stats),
         "contextDrafts": numbers.tokens_per_step(stats),
         "contextCheckpoints": _checkpoints(view.strip, stats),
         "contextRestoredFrom": numbers.describe_restore(stats) if stats.restored_from else "",

@@ -98,8 +98,8 @@ class DocumentController(QObject):
         places = each.document.places
         if len(places) > MOST_PAGE_PICTURES:
             words = tr(
-                "{name} was not added as pictures: at most {most} pages can be. Press it to choose "
-                "pages first."
+                "{name} was not added as pictures: at most {most} pages are possible. Press "
+                "the document to choose pages first."
             )
             said = words.format(name=each.name, most=MOST_PAGE_PICTURES)
             self.refused.emit(draft, (Refusal(said=said),))

@@ -174,12 +174,12 @@ def _decoded(attached: bytes) -> str:
 
 def _failed(name: str, reason: str) -> DocumentError:
     if reason == "time":
-        words = tr("{name} takes too long to read, so it was stopped.")
+        words = tr("Reading {name} took too long and was stopped.")
         return DocumentTooLargeError(words.format(name=name))
     if reason == "memory":
-        words = tr("{name} needs more memory to read than it may have.")
+        words = tr("Reading {name} needs more memory than is allowed.")
         return DocumentTooLargeError(words.format(name=name))
     if reason == "started":
-        words = tr("{name} can't be read: the process for it could not be started.")
+        words = tr("{name} can't be read: the process that reads documents could not be started.")
         return DocumentUnreadableError(words.format(name=name))
     return DocumentUnreadableError(tr("{name} is damaged: reading it failed.").format(name=name))

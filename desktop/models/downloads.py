@@ -104,9 +104,9 @@ class ShownDownload:
         if self.waiting:
             return tr("waiting to try again: {reason}").format(reason=self.waiting)
         if self.checking:
-            return tr("checking what has arrived")
+            return tr("checking the part that is downloaded")
         if self.speed < 1:
-            return tr("nothing arrives at the moment")
+            return tr("no data is arriving")
         return tr("{speed} a second, {time} left").format(
             speed=format_bytes(int(self.speed)),
             time=format_seconds((self.total - self.done) / self.speed),
@@ -163,7 +163,7 @@ class DownloadsController(QObject):
     def change(self, network: NetworkSettings, token: str | None = None) -> None:
         """Apply other settings at once, and another token if there is one ('' deletes it);
         forbidding the network ends the process that connects."""
-        self._settings.set_network(network)
+        self._settings.put(network=network)
         self._tasks.spawn(self._apply(token), tr("Changing the connection"))
 
     async def search(self, text: str) -> tuple[Repository, ...]:
@@ -231,7 +231,7 @@ class DownloadsController(QObject):
         kept = written if token else before == hub and not written
         self._typed_for = hub if token else ""
         now = {"token_for": hub if kept else ""}
-        self._settings.set_network(self.network.model_copy(update=now))
+        self._settings.put(network=self.network.model_copy(update=now))
         self.changed.emit()
 
     async def _apply(self, token: str | None) -> None:

@@ -265,13 +265,12 @@ class Estimate:
     tokens_s: float = 0.0
 
     def words(self, found: Repository) -> str:
-        size = tr("{count} parameters").format(count=short_count(found.parameters))
         needed = tr("about {size} of memory in {precision}").format(
             size=format_bytes(self.num_bytes), precision=self.precision
         )
         speed = tr("about {speed}").format(speed=format_speed(self.tokens_s))
         parts = (
-            size if found.parameters else "",
+            short_count(found.parameters) if found.parameters else "",
             needed if self.precision else fit_name(self.fit),
             speed if self.tokens_s else "",
             found.licence,

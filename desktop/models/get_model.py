@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
@@ -16,8 +16,7 @@ from desktop import theme
 from desktop.engine.error_words import error_text
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
-from desktop.models.connection_box import ConnectionBox
-from desktop.models.download_list import DownloadList
+from desktop.models.download_boxes import ConnectionBox, DownloadList
 from desktop.models.downloads import DownloadsController, catalogue
 from desktop.models.fits import describe_fit, estimate, memory, needs, room, suited_models
 from desktop.models.library import LibraryController
@@ -90,7 +89,7 @@ class GetModelDialog(QDialog):
         close.clicked.connect(self.close)
         for each in (find, close, self._settings):
             each.setAutoDefault(False)
-        downloads = scrolled(self._list, "downloadScroll")
+        self._scroll = scrolled(self._list, "downloadScroll")
         models = QWidget()
         row((self._found, 3), (self._details, 2), of=models, margins=(0, 0, 0, 0), spacing=12)
         # In the place of the models: a small screen hasn't room for both.
@@ -105,13 +104,25 @@ class GetModelDialog(QDialog):
         )
         parts.addWidget(self._connection, 3)
         parts.addWidget(models, 3)
-        parts.addWidget(downloads, 2)
+        parts.addWidget(self._scroll, 2)
         parts.addLayout(row(None, close))
-        self._downloads.changed.connect(lambda: downloads.setVisible(bool(self._downloads.shown)))
-        downloads.setVisible(bool(self._downloads.shown))
+        # Once the rows of new downloads are shown.
+        queued = Qt.ConnectionType.QueuedConnection
+        self._downloads.changed.connect(self._fit_downloads, queued)
+        self._fit_downloads()
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_downloads()
+
+    def _fit_downloads(self) -> None:
+        """Leave the models what the downloads don't need."""
+        self._scroll.setVisible(bool(self._downloads.shown))
+        width = self._scroll.viewport().width()
+        self._scroll.setMaximumHeight(max(0, self._list.heightForWidth(width)))
 
     def ask(self) -> None:
         """Opens the repository that the words name; '' shows the catalogue."""
@@ -167,9 +178,9 @@ class GetModelDialog(QDialog):
         self._list_catalogue()
         self._say(
             tr(
-                "Some models to begin with, the ones for this computer first, by what their makers "
-                "publish; none of them was run to make this list. Waymark connects when you "
-                "search, click a model or download."
+                "Some models to begin with, those for this computer first. The list goes by "
+                "what their makers publish; we haven't tried them. Waymark connects when "
+                "you search, click a model or download."
             )
         )
 
@@ -186,7 +197,7 @@ class GetModelDialog(QDialog):
 
     def _show_found(self, found: Sequence[Repository]) -> None:
         self._shows_catalogue = False
-        self._details.hide_model()
+        self._details.hide_model(bool(found))
         self._fill(found)
 
     def _fill(self, found: Sequence[Repository]) -> None:
@@ -251,9 +262,9 @@ class ModelDetails(QFrame):
         column(*parts, row(None, self._download), of=self, margins=(14, 12, 14, 12), spacing=8)
         self.hide_model()
 
-    def hide_model(self) -> None:
+    def hide_model(self, found: bool = True) -> None:
         self._plans = ()
-        self._facts.setText(tr("Click a model to see its files"))
+        self._facts.setText(tr("Click a model to see its files") if found else "")
         self._facts.show()
         for each in (self._name, self._choice, self._fit, self._files, self._download):
             each.hide()

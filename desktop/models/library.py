@@ -143,13 +143,13 @@ class LibraryController(QObject):
         library = self._settings.settings.library
         if folder not in library.folders:
             added = (*library.folders, folder)
-            self._settings.set_library(library.model_copy(update={"folders": added}))
+            self._settings.put(library=library.model_copy(update={"folders": added}))
             self.survey()
 
     def drop_folder(self, folder: str) -> None:
         library = self._settings.settings.library
         left = tuple(each for each in library.folders if each != folder)
-        self._settings.set_library(library.model_copy(update={"folders": left}))
+        self._settings.put(library=library.model_copy(update={"folders": left}))
         self.survey()
 
     async def find(self) -> list[FoundModel]:

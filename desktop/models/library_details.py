@@ -52,10 +52,9 @@ class LibraryDetails(QFrame):
             self.relocate,
             self.delete,
         )
-        parts = (self._name, self._facts, self._fit, self._memory, self._places, None)
-        acts = row(
-            self.rename, self.reveal, self.relocate, self.delete, None, self.eject, self.load
-        )
+        head = row((self._name, 1), self.eject, self.load)
+        parts = (head, self._facts, self._fit, self._memory, self._places, None)
+        acts = row(self.rename, self.reveal, self.relocate, self.delete, None)
         column(*parts, acts, of=self, margins=(14, 12, 14, 12), spacing=8)
         self.show_nothing("")
 

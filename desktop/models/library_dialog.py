@@ -113,7 +113,7 @@ class LibraryDialog(QDialog):
         parts.addLayout(row((self.search, 1), self._folders, get))
         parts.addWidget(self._said)
         details = scrolled(self.details, "libraryDetailsScroll")
-        parts.addLayout(row((view, 2), (details, 3), spacing=12), 1)
+        parts.addLayout(row((view, 1), (details, 2), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(compare, None, close))
         # A part of the screen is the title's.

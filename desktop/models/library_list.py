@@ -116,9 +116,8 @@ def family_name(facts: ModelFacts) -> str:
         "gemma4_unified": "Gemma 4", "gemma4_unified_text": "Gemma 4", "olmo_hybrid": "OLMo Hybrid",
         "ministral3": "Ministral 3", "mistral3": "Mistral 3", "granite_swa": "Granite SWA",
         "granitemoe_swa": "Granite SWA MoE", "minicpmv4_6": "MiniCPM-V 4.6",
-        "minicpmv4_7": "MiniCPM-V 4.7",
-        "gpt_oss": "gpt-oss",
-        "kimi_linear": "Kimi Linear",
+        "minicpmv4_7": "MiniCPM-V 4.7", "nemotron_h_omni": "Nemotron Omni",
+        "gpt_oss": "gpt-oss", "kimi_linear": "Kimi Linear",
     }  # fmt: skip
     return names.get(facts.family, facts.family)
 

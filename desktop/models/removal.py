@@ -62,7 +62,9 @@ def plan_removal(place: FoundModel) -> Removal:
     try:
         paths = _repository(path) or (_files(path) if path.is_file() else _folder(path))
         if not paths:
-            words = tr("{folder} holds other files too. Delete the model's in your file manager.")
+            words = tr(
+                "{folder} holds other files too. Delete the model's files in your file manager."
+            )
             return Removal(program=place.program, refused=words.format(folder=path))
         size = sum(map(_size, paths))
     except OSError as error:

@@ -117,7 +117,7 @@ class RemoteController(QObject):
             )
 
     def _put(self, remote: RemoteSettings) -> None:
-        self._settings.set_remote(remote)
+        self._settings.put(remote=remote)
         self.changed.emit()
 
 

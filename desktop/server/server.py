@@ -174,7 +174,7 @@ class ServerController(QObject):
     def _change(self, changes: dict[str, object]) -> None:
         settings = ServerSettings.model_validate({**dict(self.settings), **changes})
         if settings != self.settings:
-            self._settings.set_server(settings)
+            self._settings.put(server=settings)
             self._apply()
 
     def _apply(self) -> None:

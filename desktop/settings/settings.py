@@ -17,7 +17,7 @@ from core.api.errors import (
     RequestCancelled,
     UnsupportedDeviceError,
 )
-from core.api.params import ModelSettings
+from core.api.params import ModelSettings, Settings
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import rename_models
 from desktop.engine.error_words import in_language
@@ -26,15 +26,7 @@ from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.settings.budgets import ON_DISK, too_large, too_small
 from desktop.settings.setting_rows import SettingRow, row_of
-from desktop.store.settings import (
-    AppSettings,
-    LibrarySettings,
-    NetworkSettings,
-    PresetSettings,
-    RemoteSettings,
-    ServerSettings,
-    kept_path,
-)
+from desktop.store.settings import AppSettings, kept_path
 from desktop.store.settings_file import SettingsFile
 
 # A load may fail for these reasons with a folder that is as it should be.
@@ -121,20 +113,9 @@ class SettingsController(QObject):
         self._put(self.settings.with_moved(before, now))
         self.changed.emit()
 
-    def set_library(self, library: LibrarySettings) -> None:
-        self._put(self.settings.model_copy(update={"library": library}))
-
-    def set_network(self, network: NetworkSettings) -> None:
-        self._put(self.settings.model_copy(update={"network": network}))
-
-    def set_presets(self, presets: PresetSettings) -> None:
-        self._put(self.settings.model_copy(update={"presets": presets}))
-
-    def set_server(self, server: ServerSettings) -> None:
-        self._put(self.settings.model_copy(update={"server": server}))
-
-    def set_remote(self, remote: RemoteSettings) -> None:
-        self._put(self.settings.model_copy(update={"remote": remote}))
+    def put(self, **sections: Settings) -> None:
+        """Replace whole sections: `put(server=...)`."""
+        self._put(self.settings.model_copy(update=sections))
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Returns a function that undoes it."""
@@ -150,16 +131,13 @@ class SettingsController(QObject):
         self._put(settings)
 
     def set_shortcuts(self, shortcuts: dict[str, str]) -> None:
-        window = self.settings.window.model_copy(update={"shortcuts": shortcuts})
-        self._put(self.settings.model_copy(update={"window": window}))
+        self.put(window=self.settings.window.model_copy(update={"shortcuts": shortcuts}))
 
     def fold(self, part: str, folded: bool) -> None:
         window = self.settings.window
         others = tuple(each for each in window.folded if each != part)
         kept = (*others, part) if folded else others
-        self._put(
-            self.settings.model_copy(update={"window": window.model_copy(update={"folded": kept})})
-        )
+        self.put(window=window.model_copy(update={"folded": kept}))
 
     def _longest(self, key: str) -> int | None:
         """If the chosen model is the loaded one."""

@@ -12,15 +12,17 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import torch
-from torch import Tensor
+from torch import Tensor, get_num_threads
 
+from kernels.common.memory import lies_in
+from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
 from kernels.native.build import CannotCompileError, built
 from kernels.native.levels import NoSuchLevelError, executable, wished
 from kernels.native.shipped import NoneShippedError, usable
@@ -209,3 +211,90 @@ def has_dense_tokens(tensor: Tensor) -> bool:
     """True if the numbers of each token are adjacent."""
     heads_join = tensor.dim() == 2 or tensor.shape[1] == 1 or tensor.stride(1) == tensor.shape[2]
     return tensor.stride(-1) == 1 and heads_join
+
+
+class CallTrace:
+    def __init__(self, library: Library, token: int) -> None:
+        self._library, self._token = library, token
+        # The row where the token is stored: in all rows, and in those with a base.
+        self._row, self._based_row = ctypes.c_int64(token), ctypes.c_int64(token)
+        self._calls: list[Call] = []
+        self._ends: list[int] = []
+        # Whatever was there meanwhile: calls know addresses only.
+        self._tensors: list[Any] = []
+        self._array: Any = None
+
+    def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
+        alike = new.dtype == rows.dtype and new.shape[1:] == rows.shape[1:]
+        if not (has_dense_tokens(new) and rows.is_contiguous() and alike):
+            raise NotCapturableError("a row of another kind, or not in one piece")
+        row = self._row
+        if base is not None:
+            row, self._based_row.value = self._based_row, self._token - base
+        place = ctypes.addressof(row)
+        size, stride = new[0].nbytes, new.stride(0) * new.element_size()
+        self._library.store(address(new), address(rows), place, new.shape[0], size, stride)
+        self._tensors += (new, rows)
+        assert self._library.stored is not None
+        self._library.stored[rows.data_ptr()] = row
+
+    def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
+        whole = numbers.is_contiguous() and to.is_contiguous()
+        if not (whole and numbers.shape == to.shape and numbers.dtype == to.dtype):
+            raise NotCapturableError("a copy of another kind, or not in one piece")
+        places = address(numbers), address(to)
+        self._library.copy(*places, numbers.nbytes, not soon, get_num_threads())
+        self._tensors += (numbers, to)
+
+    def part(self) -> None:
+        self._ends.append(len(self._calls))
+
+    def replay(self, token: int, check: Callable[[], None], base: int = 0) -> None:
+        self._row.value, self._based_row.value, first = token, token - base, 0
+        for end in self._ends:
+            check()
+            if self._library.replay(self._array, first, end) != end:
+                raise MemoryError("No memory for a step")
+            first = end
+
+    def note(self, step: Callable[[Tracer], Tensor]) -> Tensor:
+        library = self._library
+        library.noted, library.stored = self._calls, {}
+        try:
+            with _NothingElse(self._tensors):
+                found = step(self)
+        finally:
+            library.noted = library.stored = None
+        self.part()
+        pointers = (
+            pointer
+            for kernel, arguments in self._calls
+            for pointer in (ctypes.cast(kernel, ctypes.c_void_p).value, ctypes.addressof(arguments))
+        )
+        self._array = (ctypes.c_void_p * (2 * len(self._calls)))(*pointers)
+        return found
+
+
+def capture_step(
+    library: Library, token: int, step: Callable[[Tracer], Tensor]
+) -> tuple[CallTrace, Tensor]:
+    trace = CallTrace(library, token)
+    return trace, trace.note(step)
+
+
+class _NothingElse(Watch):
+    """Ends the capture at all but calls of the library, views and allocations, whose tensors it
+    keeps alive."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if not (func in MAKE_ROOM or func.is_view):
+            raise NotCapturableError(str(func))
+        found = func(*args, **kwargs)
+        if func not in MAKE_ROOM and not lies_in(found, args[0]):
+            raise NotCapturableError(str(func))
+        self._tensors.append(found)
+        return found

@@ -1732,6 +1732,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Engine reagiert nicht</translation>
     </message>
     <message>
+        <source>Waiting for the first model</source>
+        <translation>Wartet auf das erste Modell</translation>
+    </message>
+    <message>
         <source>Comparing two models</source>
         <translation>Zwei Modelle werden verglichen</translation>
     </message>
@@ -2096,15 +2100,15 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Zugriffstoken</translation>
     </message>
     <message>
-        <source>Waymark may connect: for searches, downloads of models, and servers that you added</source>
-        <translation>Waymark darf sich verbinden: zum Suchen und Herunterladen von Modellen und mit Servern, die Sie hinzugefügt haben</translation>
+        <source>Let Waymark connect, to search for and download models and to use servers that you added</source>
+        <translation>Waymark darf sich verbinden, um Modelle zu suchen und herunterzuladen und Server zu verwenden, die Sie hinzugefügt haben</translation>
     </message>
     <message>
         <source>Delete the access token</source>
         <translation>Zugriffstoken löschen</translation>
     </message>
     <message>
-        <source>Limit of speed in MB a second</source>
+        <source>Speed limit in MB a second</source>
         <translation>Tempogrenze in MB je Sekunde</translation>
     </message>
     <message>
@@ -2176,8 +2180,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Behalten</translation>
     </message>
     <message>
-        <source>Delete what has arrived of {name}?</source>
-        <translation>Löschen, was von {name} angekommen ist?</translation>
+        <source>Delete the part of {name} that is downloaded?</source>
+        <translation>Den heruntergeladenen Teil von {name} löschen?</translation>
     </message>
     <message>
         <source>{done} of {total}</source>
@@ -2208,12 +2212,12 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>wartet auf einen neuen Versuch: {reason}</translation>
     </message>
     <message>
-        <source>checking what has arrived</source>
-        <translation>prüft, was angekommen ist</translation>
+        <source>checking the part that is downloaded</source>
+        <translation>prüft den heruntergeladenen Teil</translation>
     </message>
     <message>
-        <source>nothing arrives at the moment</source>
-        <translation>im Moment kommt nichts an</translation>
+        <source>no data is arriving</source>
+        <translation>es kommen keine Daten an</translation>
     </message>
     <message>
         <source>{speed} a second, {time} left</source>
@@ -2368,8 +2372,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Nichts in diesem Repository hat ein Format, das Waymark liest.</translation>
     </message>
     <message>
-        <source>Some models to begin with, the ones for this computer first, by what their makers publish; none of them was run to make this list. Waymark connects when you search, click a model or download.</source>
-        <translation>Einige Modelle für den Anfang, zuerst die für diesen Computer, nach Angaben ihrer Hersteller; für diese Liste wurde keines ausgeführt. Waymark verbindet sich, wenn Sie suchen, ein Modell anklicken oder herunterladen.</translation>
+        <source>Some models to begin with, those for this computer first. The list goes by what their makers publish; we haven&apos;t tried them. Waymark connects when you search, click a model or download.</source>
+        <translation>Einige Modelle für den Anfang, zuerst die für diesen Computer. Die Liste folgt den Angaben der Hersteller; wir haben sie nicht ausprobiert. Waymark verbindet sich, wenn Sie suchen, ein Modell anklicken oder herunterladen.</translation>
     </message>
     <message>
         <source>{model}, for this computer</source>
@@ -2648,8 +2652,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Ollama teilt Dateien zwischen seinen Modellen. Löschen Sie es dort: ollama rm {name}</translation>
     </message>
     <message>
-        <source>{folder} holds other files too. Delete the model&apos;s in your file manager.</source>
-        <translation>{folder} enthält auch andere Dateien. Löschen Sie die des Modells in Ihrem Dateimanager.</translation>
+        <source>{folder} holds other files too. Delete the model&apos;s files in your file manager.</source>
+        <translation>{folder} enthält auch andere Dateien. Löschen Sie die Dateien des Modells in Ihrem Dateimanager.</translation>
     </message>
     <message>
         <source>The system could not move {path} to the trash.</source>
@@ -3064,16 +3068,16 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>{name} hat mehr als {limit} Zeichen Text, die Grenze.</translation>
     </message>
     <message>
-        <source>{name} takes too long to read, so it was stopped.</source>
-        <translation>{name} zu lesen dauert zu lange und wurde abgebrochen.</translation>
+        <source>Reading {name} took too long and was stopped.</source>
+        <translation>{name} zu lesen dauerte zu lange und wurde abgebrochen.</translation>
     </message>
     <message>
-        <source>{name} needs more memory to read than it may have.</source>
+        <source>Reading {name} needs more memory than is allowed.</source>
         <translation>{name} braucht zum Lesen mehr Speicher, als erlaubt ist.</translation>
     </message>
     <message>
-        <source>{name} can&apos;t be read: the process for it could not be started.</source>
-        <translation>{name} kann nicht gelesen werden: Der Prozess dafür ließ sich nicht starten.</translation>
+        <source>{name} can&apos;t be read: the process that reads documents could not be started.</source>
+        <translation>{name} kann nicht gelesen werden: Der Prozess zum Lesen von Dokumenten ließ sich nicht starten.</translation>
     </message>
     <message>
         <source>{name} is damaged: reading it failed.</source>
@@ -5034,8 +5038,8 @@ Modell: {model}</translation>
         <translation>Hinzufügen von Dateien</translation>
     </message>
     <message>
-        <source>{name} was not added as pictures: at most {most} pages can be. Press it to choose pages first.</source>
-        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie darauf, um zuerst Seiten zu wählen.</translation>
+        <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
+        <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie auf das Dokument, um zuerst Seiten zu wählen.</translation>
     </message>
     <message>
         <source>{name}, page {page}</source>

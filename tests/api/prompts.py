@@ -29,7 +29,22 @@ def images() -> st.SearchStrategy[Image]:
     )
 
 
+def canvases() -> st.SearchStrategy[list[Segment]]:
+    """An image on a canvas, and text that it keeps at its start."""
+    places = st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 6)), min_size=1, max_size=9)
+
+    def made(found: list[tuple[int, int]], num_kept: int) -> list[Segment]:
+        most = 1 + max(0, *map(max, found))
+        image = Image(bytes([len(found)]) * 16, 1, len(found), most, canvas=tuple(found))
+        return [image, *[TextRun((5,), most)] * num_kept]
+
+    return st.builds(made, places, st.integers(0, 2))
+
+
 def segments(max_size: int = 6) -> st.SearchStrategy[list[Segment]]:
-    return st.lists(st.one_of(texts(), images()), max_size=max_size).filter(
-        lambda found: any(segment.num_tokens for segment in found)
+    alone = st.one_of(texts(), images()).map(lambda segment: [segment])
+    return (
+        st.lists(st.one_of(alone, canvases()), max_size=max_size)
+        .map(lambda found: [segment for parts in found for segment in parts])
+        .filter(lambda found: any(segment.num_tokens for segment in found))
     )

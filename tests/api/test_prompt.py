@@ -57,6 +57,23 @@ def test_I7_the_positions_of_an_image_in_a_line_are_those_of_text() -> None:
         Image(bytes(16), 2, 3, 3, in_line=True)
 
 
+def test_I7_a_canvas_has_places_and_keeps_what_follows_it_at_its_start() -> None:
+    places_of = ((-1, -1), (0, 0), (0, 2), (2, 1))
+    image = Image(bytes(16), 1, 4, 3, canvas=places_of, kept_ids=frozenset({7}))
+    made = prompt(TextRun((1, 2)), image, TextRun((7,), 3), TextRun((3,)))
+    assert made.runs[1].position_ids() == ([2] * 4, [1, 2, 2, 4], [1, 2, 4, 3])
+    assert made.runs[2].position_ids() == ([2],) * 3 and made.runs[2].kind == CutKind.GRID
+    assert made.runs[3].position_ids() == ([5],) * 3
+    assert places(made) == [(2, 2), (6, 5), (7, 5)]
+    # At the very start nothing is before a canvas.
+    assert prompt(image).runs[0].position_ids()[1] == [0, 0, 0, 2]
+    check_positions(made)
+    other = prompt(TextRun((1, 2)), image, TextRun((7,)), TextRun((3,)))
+    assert chained_key(b"", other.runs[2]) != chained_key(b"", made.runs[2])
+    with pytest.raises(ValueError, match="one place a token"):
+        Image(bytes(16), 1, 3, 3, canvas=places_of)
+
+
 @given(segments(), st.integers(1, 12))
 def test_positions_are_those_of_a_walk_over_single_tokens(parts: list[Segment], grid: int) -> None:
     check_positions(Prompt(tuple(parts), ENDS, grid))

@@ -44,10 +44,7 @@ class LoopWatch(QObject):
         self.doing = self.longest_doing = ""
 
     def __enter__(self) -> LoopWatch:
-        # What other tests have left in memory is not the window's to look through; and what it
-        # looks through itself, it does at its own times (desktop.app).
-        gc.collect()
-        gc.freeze()
+        # The window collects garbage at its own times (desktop.app).
         self._collects = gc.isenabled()
         gc.disable()
         dispatcher = QAbstractEventDispatcher.instance()
@@ -68,7 +65,6 @@ class LoopWatch(QObject):
         self._end()
         self._dispatcher.awake.disconnect(self._on_awake)
         self._dispatcher.aboutToBlock.disconnect(self._on_block)
-        gc.unfreeze()
         if self._collects:
             gc.enable()
         if error is None:

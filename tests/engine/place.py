@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -15,17 +15,18 @@ from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
+from tests.promises.fixtures import FEW
+from tests.sweeps import thinned
 
 LIMIT = GROWTH + 40
 
 
 def sweep(families: Iterable[str], precisions: Sequence[str]) -> list[object]:
-    """Families by precisions: the first family in all, the others in int8; the rest is slow."""
+    """Families by precisions: the first family in all, others of FEW in int8; the rest is slow."""
     first, *others = families
     quick = [(first, each) for each in precisions] + [(each, "int8") for each in others]
-    slow = [(each, other) for each in others for other in precisions if other != "int8"]
-    marked = [pytest.param(*each, marks=pytest.mark.slow) for each in slow]
-    return [*(pytest.param(*each) for each in quick), *marked]
+    quick = [each for each in quick if each[0] in (first, *FEW)]
+    return thinned(itertools.product((first, *others), precisions), quick)
 
 
 def go_on() -> None:

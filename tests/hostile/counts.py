@@ -4,7 +4,6 @@ many with WAYMARK_HOSTILE set to `full`."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 import pytest
 
@@ -18,9 +17,3 @@ def each_of(full: int) -> pytest.MarkDecorator:
     """Runs a test with `count` mutants: a twentieth of `full`, and slowly with `mutants(full)`."""
     every = pytest.param(mutants(full), marks=pytest.mark.slow, id="more")
     return pytest.mark.parametrize("count", [pytest.param(full // 20, id="few"), every])
-
-
-def first_quick(given: Iterable[object]) -> list[object]:
-    """Parameters, or tuples of them, of which all but the first are slow."""
-    first, *rest = ((each if isinstance(each, tuple) else (each,)) for each in given)
-    return [pytest.param(*first), *(pytest.param(*each, marks=pytest.mark.slow) for each in rest)]

@@ -20,8 +20,9 @@ from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.hands import arrive, no_drafts, no_formats
 from tests.desktop.loop_watch import LoopWatch
-from tests.hostile.counts import first_quick, mutants
+from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
+from tests.sweeps import first_quick
 
 FULL = 1_000
 # Replies in one test: enough for a failure to name a few.

@@ -7,7 +7,7 @@ closely. Pictures, experts and spellings have tests of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from torch import Tensor
 
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
+    CUTS,
     TOLERANCE,
     Pair,
-    assert_every_cut,
+    assert_cuts,
     assert_greedy_tokens,
     assert_same,
     deviation,
@@ -461,8 +462,9 @@ def test_greedy_tokens_are_the_same(pair: Pair, row: Row) -> None:
     assert_same(greedy(pair.model, LONG, ids[150:]), torch.cat(rows))
 
 
-def test_every_cut_equals_one_shot(pair: Pair) -> None:
-    assert_every_cut(pair, LONG)
+@CUTS
+def test_cuts_equal_one_shot(pair: Pair, cuts: Sequence[int]) -> None:
+    assert_cuts(pair, LONG, cuts)
 
 
 def test_a_state_that_is_not_carried_over_shows(pair: Pair, row: Row) -> None:

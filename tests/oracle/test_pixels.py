@@ -190,9 +190,13 @@ def test_a_limit_of_patches_is_kept_by_every_shape(tmp_path: Path, limit: int) -
 def test_patches_equal_the_reference_between_black_and_white(
     omni: dict[str, Any], tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    """1.5 levels of 256 apart where a picture is resized: the reference doesn't round, nor limit what
-    its weights put beyond black and white, which these greys don't reach."""
-    settings = {"min_num_patches": 16, "max_num_patches": 400, "norm_mean": [0.5, 0.4, 0.3]}
+    """At most 1.5 levels of 256 apart where a picture is resized: the reference doesn't round, nor
+    limit what its weights put beyond black and white, which these greys don't reach."""
+    settings: dict[str, Any] = {
+        "min_num_patches": 16,
+        "max_num_patches": 400,
+        "norm_mean": [0.5, 0.4, 0.3],
+    }
     made = omni_processor(tmp_path, **settings)
     picture = noise(*size).point(lambda level: 64 + level // 2)
     found = made.process(held(picture))

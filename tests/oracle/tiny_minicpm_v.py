@@ -75,13 +75,9 @@ def mark_id(text: str) -> int:
 
 def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
     """The oracle itself, float32."""
-    kind, marks = MiniCPMV4_6Config, {}
-    if tiny.on_canvas:
-        kind = MiniCPMV4_7Config
-        marks = {key: mark_id(mark) for key, mark in zip(MARK_KEYS, MARKS, strict=True)}
-    config = kind(
-        text_config={"model_type": "qwen3_5_text", **text_config(tiny.text)},
-        vision_config={
+    settings: dict[str, Any] = {
+        "text_config": {"model_type": "qwen3_5_text", **text_config(tiny.text)},
+        "vision_config": {
             "hidden_size": tiny.hidden,
             "intermediate_size": 2 * tiny.hidden,
             "num_hidden_layers": tiny.depth,
@@ -89,17 +85,16 @@ def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
             "image_size": tiny.side * tiny.patch + 1,
             "patch_size": tiny.patch,
         },
-        insert_layer_id=tiny.inserted,
-        image_token_id=checkpoints.token_id("<|image_pad|>"),
-        tie_word_embeddings=tiny.text.tied,
-        **marks,
-    )
-    oracle = (
-        MiniCPMV4_7ForConditionalGeneration
-        if tiny.on_canvas
-        else MiniCPMV4_6ForConditionalGeneration
-    )
-    model: PreTrainedModel = oracle(config)
+        "insert_layer_id": tiny.inserted,
+        "image_token_id": checkpoints.token_id("<|image_pad|>"),
+        "tie_word_embeddings": tiny.text.tied,
+    }
+    model: PreTrainedModel
+    if tiny.on_canvas:
+        settings |= {key: mark_id(mark) for key, mark in zip(MARK_KEYS, MARKS, strict=True)}
+        model = MiniCPMV4_7ForConditionalGeneration(MiniCPMV4_7Config(**settings))
+    else:
+        model = MiniCPMV4_6ForConditionalGeneration(MiniCPMV4_6Config(**settings))
     randomise(model, tiny.seed, _is_norm)
     model.train(False)
     return model
@@ -193,18 +188,19 @@ class OnCanvas(Shaped):
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: patches side by side, in the order of its processor."""
+    """Arguments of the oracle's forward: patches side by side, in the order of its processor."""
     pad = checkpoints.token_id("<|image_pad|>")
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(pad)])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
+    canvases = [piece for piece in pieces if isinstance(piece, OnCanvas)]
     if not pictures:
         return given
     patch = pictures[0].patch
     patches = torch.cat([each.pixels for each in pictures]).view(-1, patch, patch, 3)
     given["pixel_values"] = patches.permute(3, 1, 0, 2).reshape(1, 3, patch, -1)
     shapes = [[each.rows, each.columns] for each in pictures]
-    if isinstance(pictures[0], OnCanvas):
-        grids = [grid for each in pictures for grid in each.plan.grids]
+    if canvases:
+        grids = [grid for each in canvases for grid in each.plan.grids]
         shapes = [[grid.rows, grid.columns] for grid in grids]
         given["input_ids"] = torch.tensor([_with_marks(pieces, pad)])
         given["mm_token_type_ids"] = (given["input_ids"] == pad).int()
@@ -218,11 +214,11 @@ def _with_marks(pieces: Pieces, pad: int) -> list[int]:
         if isinstance(piece, OnCanvas):
             ids += ids_of(piece.plan.grids, pad)
         else:
-            ids += getattr(piece, "ids", piece)
+            ids += piece if isinstance(piece, tuple) else prompt_of([piece]).ids(pad)
     return ids
 
 
 def ids_of(grids: Sequence[Grid], pad: int) -> list[int]:
-    """Those of a picture: its marks, and `pad` for each of its tokens."""
+    """Ids of a picture: its marks, and `pad` for each of its tokens."""
     parts = [(*grid.before, *[pad] * (grid.num_patches // 16), *grid.after) for grid in grids]
     return [token_id for part in parts for token_id in part]

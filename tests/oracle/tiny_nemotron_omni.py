@@ -31,7 +31,7 @@ CONTROL = ("<image>", "<img>", "</img>")
 
 @dataclass(frozen=True)
 class TinyNemotronOmni:
-    """What to make. `side` positions a side; `others` are more keys of the tower's config."""
+    """`side` positions a side; `others` are more keys of the tower's config."""
 
     text: TinyNemotron = field(default_factory=lambda: TinyNemotron("ME*"))
     hidden: int = 24
@@ -47,7 +47,7 @@ class TinyNemotronOmni:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """As of the other tiny folders, with this family's own tokens behind."""
+    """The tokenizer of the other tiny folders, with this family's own tokens appended."""
     result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
     result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
     return result
@@ -76,11 +76,12 @@ def make_nemotron_omni(tiny: TinyNemotronOmni) -> PreTrainedModel:
         projector_hidden_size=tiny.projector,
         image_token_id=token_id("<image>"),
     )
-    model = spread_nemotron(NemotronH_Omni_Reasoning_V3(config), tiny.seed)
+    model: Any = spread_nemotron(NemotronH_Omni_Reasoning_V3(config), tiny.seed)
     with torch.no_grad():
         # Of the size of patches: a wrong position shows.
         model.vision_model.embeddings.position_embedding *= tiny.side * tiny.hidden**0.5
-    return model
+    oracle: PreTrainedModel = model
+    return oracle
 
 
 def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni()) -> PreTrainedModel:
@@ -89,7 +90,7 @@ def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni())
     save(model, path, tiny.dtype, "1GB")
     tokenizer().save(str(path / "tokenizer.json"))
     (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
-    settings = {"patch_size": tiny.patch, "min_num_patches": 16, "max_num_patches": 64}
+    settings = {"patch_size": tiny.patch, "min_num_patches": 16, "max_num_patches": 1024}
     (path / "preprocessor_config.json").write_text(json.dumps(settings))
     (path / "chat_template.jinja").write_text(TEMPLATE)
     return model
@@ -100,7 +101,7 @@ def make_nemotron_omni_pair(path: Path, tiny: TinyNemotronOmni) -> Pair:
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
-    """What the oracle's forward takes: patches row by row, which the pieces have by tokens."""
+    """Arguments of the oracle's forward: patches row by row, which the pieces have by tokens."""
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:

@@ -67,6 +67,7 @@ from tests.oracle.tiny_text import (
 )
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
+from tests.sweeps import thinned
 
 __all__ = ["folder_of", "kept", "loaded_of", "machine", "one_thread", "picture"]
 
@@ -242,6 +243,14 @@ BLOCKS: dict[str, tuple[dict[str, str], str]] = {
 PUBLISHED = [(name, "published") for name in BLOCKS]
 # The same, mapped from the file of tiles that an earlier load kept.
 MAPPED = [(name, "mapped") for name in BLOCKS]
+# Of each kind of layer, template and picture one; the others are tested by `make test-slow`.
+FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
+       "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
+
+
+def families(*names: str) -> list[object]:
+    """Families to test, of which all but FEW are slow."""
+    return thinned(names, set(FEW) & set(names))
 
 
 def write_blocks(folder: Path, name: str) -> Path:
@@ -264,7 +273,10 @@ def write_blocks(folder: Path, name: str) -> Path:
 
     tower = f"mmproj-{source.name}"
     source.with_name(tower).rename(folder / tower)
-    return rewrite(source, folder / source.name, change)
+    made = rewrite(source, folder / source.name, change)
+    for each in (made, folder / tower):
+        os.utime(each, ns=(WRITTEN_NS, WRITTEN_NS))
+    return made
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -276,21 +288,36 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+# Several conftests take these fixtures; all of them share what was made.
+_FOLDERS: dict[str, Path] = {}
+
+
+def _write(folder: Path, name: str) -> Path:
+    if name in BLOCKS:
+        folder.mkdir()
+        return write_blocks(folder, name)
+    if name in MODELS:
+        write_folder(folder, MODELS[name])
+    else:
+        (RECURRENT | HEADED | TILED | PURE | CALLING | SLIDING)[name](folder)
+    return folder
+
+
+@cache
+def _load(folder: Path, precision: str, wish: str) -> LoadedModel:
+    if precision == "mapped":
+        return load_mapped(folder, folder.with_name(f"tiles {wish}"))
+    return load(folder, precision=precision)
+
+
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
 
-    @cache
     def make(name: str) -> Path:
-        folder = tmp_path_factory.mktemp("models") / name
-        if name in BLOCKS:
-            folder.mkdir()
-            return write_blocks(folder, name)
-        if name in MODELS:
-            write_folder(folder, MODELS[name])
-        else:
-            (RECURRENT | HEADED | TILED | PURE | CALLING | SLIDING)[name](folder)
-        return folder
+        if name not in _FOLDERS:
+            _FOLDERS[name] = _write(tmp_path_factory.mktemp("models") / name, name)
+        return _FOLDERS[name]
 
     return make
 
@@ -304,7 +331,6 @@ def load_mapped(file: Path, folder: Path) -> LoadedModel:
 
     if compiled() is None:
         pytest.skip("there is no C compiler here")
-    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
     with patch.object(loaded, "read_model", without_room):
         models = [load(file, precision="published", cache_folder=str(folder)) for _ in range(2)]
     assert [each.info.load.from_disk for each in models] == [False, True]
@@ -312,19 +338,11 @@ def load_mapped(file: Path, folder: Path) -> LoadedModel:
 
 
 @pytest.fixture(scope="session")
-def loaded_of(
-    folder_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., LoadedModel]:
+def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
     """One of those, loaded, with the kernels that are wished for when it is asked for."""
 
-    @cache
-    def with_kernels(name: str, precision: str, _wish: str) -> LoadedModel:
-        if precision == "mapped":
-            return load_mapped(folder_of(name), tmp_path_factory.mktemp("tiles"))
-        return load(folder_of(name), precision=precision)
-
     def make(name: str, precision: str = "float32") -> LoadedModel:
-        return with_kernels(name, precision, os.environ.get(VARIABLE, ""))
+        return _load(folder_of(name), precision, os.environ.get(VARIABLE, ""))
 
     return make
 

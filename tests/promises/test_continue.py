@@ -9,10 +9,18 @@ import pytest
 from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
-from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED, LoadedOf, PictureOf
+from tests.promises.fixtures import (
+    HEADED,
+    PURE,
+    RECURRENT,
+    TILED,
+    LoadedOf,
+    PictureOf,
+    families,
+)
 from tests.promises.machine import Answer, Machine, num_common, system, user, words
 
-FAMILIES = ("hybrid", "thinking", "keeps_thoughts", *RECURRENT, *HEADED, *TILED, *PURE)
+FAMILIES = families("hybrid", "thinking", "keeps_thoughts", *RECURRENT, *HEADED, *TILED, *PURE)
 SEEN = ("hybrid", "lfm2_vl", "lfm3_vl", "qwen3_vl", "gemma3", "gemma4")
 # Random weights end a reply at any token; a penalty makes them say something else each time.
 TEN = SamplingParams(temperature=0, max_tokens=10, frequency_penalty=0.3)

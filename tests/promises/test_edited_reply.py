@@ -6,7 +6,7 @@ import pytest
 
 from core.api.chat import AssistantMessage, Message, ReplyIds
 from core.api.commands import EditReply
-from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT, families
 from tests.promises.machine import Machine, system, user, words
 
 # Gemma 4's template writes three tokens before a new reply that it doesn't before an old one.
@@ -39,7 +39,7 @@ def begun(reply: AssistantMessage, kept: int) -> AssistantMessage:
     return AssistantMessage(text="", ids=ids)
 
 
-@pytest.mark.parametrize("machine", FAMILIES, indirect=True)
+@pytest.mark.parametrize("machine", families(*FAMILIES), indirect=True)
 def test_T3_S7_an_edited_reply_is_read_from_the_edit_on(machine: Machine) -> None:
     chat: list[Message] = [system("Be brief."), user(words(12))]
     start = machine.ask(chat).stats.prompt_tokens

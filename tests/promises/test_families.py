@@ -4,6 +4,7 @@ kept; on Gemma 3, whose pictures attend both ways and can't be cut; and on hybri
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from core.api.chat import Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.debug import check_positions
 from core.loading.precision import PRECISIONS
-from tests.promises.fixtures import PURE, RECURRENT, LoadedOf, PictureOf
+from tests.promises.fixtures import PURE, RECURRENT, LoadedOf, PictureOf, families
 from tests.promises.machine import (
     DEFAULT,
     Answer,
@@ -27,13 +28,13 @@ from tests.promises.machine import (
     user,
     words,
 )
+from tests.sweeps import thinned
 
 OFF = CacheSettings(count=0, interval=512)
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
-EACH = pytest.mark.parametrize("family", RECURRENT)
 
 
-@pytest.fixture(params=PURE)
+@pytest.fixture(params=families(*PURE))
 def pure(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     return Machine(loaded_of(request.param))
 
@@ -59,7 +60,7 @@ def test_S12_a_pure_transformer_reuses_at_any_cut_with_count_0(pure: Machine) ->
         assert answer.stats.bytes.checkpoints == 0
 
 
-@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("name", families(*PURE))
 def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
     loaded_of: LoadedOf, name: str
 ) -> None:
@@ -101,7 +102,14 @@ def test_I8_bidirectional_pictures_go_whole_through_one_forward(
     check_positions(prompt)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize(
+    ("gemma", "block"),
+    thinned(
+        itertools.product(["gemma3", "gemma4_large"], range(4)),
+        {("gemma3", 0), ("gemma3", 2), ("gemma4_large", 1)},
+    ),
+    indirect=["gemma"],
+)
 def test_I8_bidirectional_a_stop_never_leaves_a_cut_inside_a_picture(
     gemma: Machine, picture: PictureOf, block: int
 ) -> None:
@@ -171,14 +179,12 @@ def long_chat() -> list[Message]:
     return [system("Be brief."), user(words(60, "q")), user(words(80, "r"))]
 
 
-@EACH
 @pytest.mark.parametrize(
-    "precision",
-    [
-        "bfloat16",
-        "int8",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("float32", "int4")),
-    ],
+    ("family", "precision"),
+    thinned(
+        itertools.product(RECURRENT, PRECISIONS),
+        set(zip(RECURRENT, itertools.cycle(["bfloat16", "int8"]))),
+    ),
 )
 def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
     loaded_of: LoadedOf, family: str, precision: str
@@ -187,8 +193,13 @@ def test_X1_every_checkpoint_of_a_hybrid_leads_to_the_same_bits(
     assert len(cold.stats.checkpoints) >= 4 and len(cold.ids) == 8
 
 
-@pytest.mark.parametrize("family", ["hybrid", *RECURRENT])
-@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    thinned(
+        itertools.product(["hybrid", *RECURRENT], PRECISIONS),
+        [*(("hybrid", each) for each in PRECISIONS), *((each, "int8") for each in RECURRENT)],
+    ),
+)
 def test_X4_what_a_hybrid_keeps_has_the_type_it_lives_in(
     loaded_of: LoadedOf, family: str, precision: str
 ) -> None:
@@ -206,7 +217,7 @@ def test_X4_what_a_hybrid_keeps_has_the_type_it_lives_in(
             assert tail.dtype == kept and all(each.dtype == torch.float32 for each in states)
 
 
-@pytest.fixture(params=[*PURE, *RECURRENT])
+@pytest.fixture(params=families(*PURE, *RECURRENT))
 def any_family(
     request: pytest.FixtureRequest, loaded_of: LoadedOf
 ) -> tuple[Machine, CacheSettings]:

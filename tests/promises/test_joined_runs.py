@@ -14,6 +14,7 @@ from core.api.prompt import Prompt, Run, TextRun
 from core.cache.node import Node
 from core.engine.passes import prefill
 from core.loading.precision import PRECISIONS
+from tests.engine.place import sweep
 from tests.oracle.checkpoints import token_id
 from tests.promises.fixtures import RECURRENT, LoadedOf
 from tests.promises.machine import Machine, user, words
@@ -39,8 +40,10 @@ def checkpoints(machine: Machine) -> dict[bytes, tuple[torch.Tensor, ...]]:
     }
 
 
-@pytest.mark.parametrize("family", ["hybrid", *RECURRENT])
-@pytest.mark.parametrize("precision", [each for each in PRECISIONS if each != "float32"])
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    sweep(["hybrid", *RECURRENT], [each for each in PRECISIONS if each != "float32"]),
+)
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

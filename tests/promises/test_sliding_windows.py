@@ -29,6 +29,7 @@ from tests.promises.machine import (
     user,
     words,
 )
+from tests.sweeps import thinned
 
 pytestmark = NEEDS_COMPILER
 
@@ -57,7 +58,7 @@ def keeping(base: LoadedModel, monkeypatch: pytest.MonkeyPatch, chat: list[Messa
         return machine.ask(chat, sampling=SHORT)
 
 
-@pytest.mark.parametrize(("name", "precision"), EACH)
+@pytest.mark.parametrize(("name", "precision"), thinned(EACH, {EACH[0], EACH[1], EACH[-1]}))
 def test_X1_D1_S7_S9_I8_windows_that_slide_give_the_bits_of_all_rows(
     loaded_of: LoadedOf,
     picture: PictureOf,
@@ -91,7 +92,7 @@ def test_X1_D1_S7_S9_I8_windows_that_slide_give_the_bits_of_all_rows(
     same(machine.ask(longer, sampling=SHORT), keeping(base, monkeypatch, longer))
 
 
-@pytest.mark.parametrize("name", SLIDING)
+@pytest.mark.parametrize("name", thinned(SLIDING, {"lfm3_long", "granite_swa_long"}))
 def test_X1_S4_every_checkpoint_has_its_windows(
     loaded_of: LoadedOf, picture: PictureOf, name: str
 ) -> None:

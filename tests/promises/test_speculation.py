@@ -17,10 +17,10 @@ from core.engine.drafting.costs import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.engine.place import sweep
-from tests.hostile.counts import first_quick
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import MAPPED, PUBLISHED, PURE, RECURRENT, LoadedOf, PictureOf
 from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
+from tests.sweeps import first_quick
 
 pytestmark = NEEDS_COMPILER
 

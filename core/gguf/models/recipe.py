@@ -132,10 +132,15 @@ class RowReader:
             # Rows that follow each other in the file are read at once.
             edges = np.flatnonzero(np.diff(numbers) != 1) + 1
             for run, there in zip(np.split(numbers, edges), np.split(in_file, edges), strict=True):
-                if len(run):
+                if not len(run):
+                    continue
+                into = places[there]
+                if (np.diff(into) == 1).all():
+                    read(index, int(run[0]), rows[into[0] : into[-1] + 1])
+                else:
                     neighbours = np.empty((len(run), rows.shape[1]), rows.dtype)
                     read(index, int(run[0]), neighbours)
-                    rows[places[there]] = neighbours
+                    rows[into] = neighbours
 
     def _bytes(self, index: int, first: int, rows: Bytes) -> None:
         self._read(self._recipe.parts[index], first * rows.shape[1], rows.reshape(-1))

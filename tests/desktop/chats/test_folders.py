@@ -154,7 +154,7 @@ async def test_new_chats_in_a_folder_begin_with_its_preset(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await with_folder(open_app)
-    app.parts.settings.set_presets(PresetSettings(presets=(POET,)))
+    app.parts.settings.put(presets=PresetSettings(presets=(POET,)))
     menu = folder_menu(app, "Fruit")
     begins = find(app, QMenu, "folderBegin")
     shown = ["The default for new chats", "Poet", "", "The settings of the chat on screen"]
@@ -176,7 +176,7 @@ async def test_new_chats_in_a_folder_begin_with_its_preset(
     await until(lambda: words(app, "chatTitle") == "New chat")
     assert app.parts.chat.instructions == "" and app.parts.chat.own == {}
     # What it was copied from may change: the folder keeps what was chosen.
-    app.parts.settings.set_presets(PresetSettings())
+    app.parts.settings.put(presets=PresetSettings())
     folder_menu(app, "Fruit")
     assert entries(begins)[1] == "Poet, as it was chosen"
 

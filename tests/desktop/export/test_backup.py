@@ -40,7 +40,7 @@ PRESETS = PresetSettings(default="Poet", presets=(Preset(name="Poet", system="In
 async def backed_up(app: App, engine: FakeEngine, folder: Path) -> Path:
     """A backup of a chat with a picture and two replies, in a folder, and of a preset."""
     chat = await talked(app, engine, folder)
-    app.parts.settings.set_presets(PRESETS)
+    app.parts.settings.put(presets=PRESETS)
     made = await app.parts.database.run(folder_table.create, "Work")
     await app.parts.database.run(folder_table.move, [chat], made)
     await app.parts.chats.refresh()
@@ -94,7 +94,7 @@ async def test_a_backup_without_chats_brings_its_settings(
     open_app: OpenApp, folders: Folders, tmp_path: Path
 ) -> None:
     app = await open_app()
-    app.parts.settings.set_presets(PRESETS)
+    app.parts.settings.put(presets=PRESETS)
     await app.parts.backup.write(tmp_path / "all.zip")
     info = await app.parts.backup.prepare(tmp_path / "all.zip")
     assert info.chats == 0 and with_portable(AppSettings(), info.settings).presets == PRESETS

@@ -18,6 +18,7 @@ from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, send
 from tests.desktop.loop_watch import LoopWatch
+from tests.sweeps import first_quick
 
 PICTURE = "\ufffc"
 
@@ -184,7 +185,7 @@ async def test_the_helper_ends_when_it_is_idle(open_app: OpenApp, engine: FakeEn
     formulas()._idle.setInterval(module.IDLE_MS)
 
 
-@pytest.mark.parametrize("kind", ["in one paragraph", "in paragraphs"])
+@pytest.mark.parametrize("kind", first_quick(["in one paragraph", "in paragraphs"]))
 async def test_H8_formulas_that_are_all_drawn(
     open_app: OpenApp, engine: FakeEngine, qapp: QApplication, kind: str
 ) -> None:

@@ -146,7 +146,7 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     hub.pace_s = 0.005
     app = await open_app()
     ask(app, "Org/Tiny-Vision")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     press(app, "modelDownload")
     await until(lambda: app.parts.downloads.shown and shown(app).done)
     assert words(app, "downloadTurn") == "Pause"
@@ -181,7 +181,7 @@ async def test_a_download_that_another_waymark_completed_is_complete(
     hub.pace_s = 0.005
     app = await open_app()
     ask(app, "Org/Tiny-Vision")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     press(app, "modelDownload")
     await until(lambda: app.parts.downloads.shown and shown(app).done)
     press(app, "downloadTurn")
@@ -254,7 +254,7 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
     backend.locked = not keyring_there
     app = await open_app()
     ask(app, "Org/Tiny-GGUF")
-    await until(lambda: words(app, "modelDetailsFacts"))
+    await until(lambda: words(app, "modelDetailsName"))
     assert sent_token(hub) is None and backend.reads == 0
     type_token(app, "hf_verysecret")
     place = "keyring" if keyring_there else "in memory"
@@ -298,7 +298,7 @@ async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_swit
     connection = await connecting
     assert (connection.hub, connection.token) == ("https://mirror.test", "")
 
-    downloads._settings.set_network(network)
+    downloads._settings.put(network=network)
     downloads._secrets._known.clear()
     backend.open.clear()
     reads = backend.reads
@@ -345,6 +345,6 @@ def test_whether_it_fits(parameters: int, gguf: int, fit: Fit, said: str) -> Non
 
 def test_the_words_of_a_download(tmp_path: Path) -> None:
     running = ShownDownload(jobs.create(tmp_path, plan()), Stage.RUNNING, 300)
-    assert running.words() == "300 B of 600 B, nothing arrives at the moment"
+    assert running.words() == "300 B of 600 B, no data is arriving"
     shutil.rmtree(tmp_path / jobs.HIDDEN)
     assert jobs.unfinished(tmp_path) == []

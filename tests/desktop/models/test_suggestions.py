@@ -33,7 +33,7 @@ def test_an_estimate_names_precision_memory_and_speed() -> None:
     found = Repository(name="Org/N-4B", family="qwen3_5", parameters=4 * GB, licence="mit")
     how = estimate(found, Memory(6 * GB, 8 * GB), SPEEDS)
     assert (how.fit, how.precision, how.num_bytes) == (Fit.FITS, "int8", int(5.6 * GB))
-    words = "4B parameters · about 5.6 GB of memory in int8 · about 3.6 tokens/s · mit"
+    words = "4B · about 5.6 GB of memory in int8 · about 3.6 tokens/s · mit"
     assert how.words(found) == words
     assert estimate(found, Memory(GB, 2 * GB), SPEEDS).words(found).split(" · ")[1] == "doesn't fit"
     unknown = Repository(name="Org/N", family="qwen3_5")

@@ -346,10 +346,10 @@ async def test_A5_a_removed_server_or_a_forbidden_network_sends_nothing(
     await send(app, "What is it?")
     await ended(app)
     network = app.parts.settings.settings.network
-    app.parts.settings.set_network(network.model_copy(update={"allowed": False}))
+    app.parts.settings.put(network=network.model_copy(update={"allowed": False}))
     await send(app, "And now?")
     await ended(app)
-    app.parts.settings.set_network(network)
+    app.parts.settings.put(network=network)
     app.parts.remote.remove(server.address)
     await send(app, "And then?")
     await ended(app)
@@ -372,7 +372,7 @@ async def test_A5_forbidding_the_network_ends_a_reply_from_a_server(
     await send(app, "What is it?")
     await until(lambda: app.parts.transcript.rows[-1].text == "A red ")
     network = app.parts.settings.settings.network
-    app.parts.settings.set_network(network.model_copy(update={"allowed": False}))
+    app.parts.settings.put(network=network.model_copy(update={"allowed": False}))
     await ended(app)
     reply = app.parts.transcript.rows[-1].message
     assert reply.text == "A red " and reply.reply is not None

@@ -46,6 +46,7 @@ async def test_the_models_name_opens_a_menu_of_models(
         "All models…": False,
         "On this computer": False,
         "On a server": False,
+        "Compare two models…": False,
         "Get a model…": False,
         "Choose a folder…": False,
         "Choose a GGUF file…": False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -43,6 +42,7 @@ from tests.desktop.hands import (
     words,
 )
 from tests.desktop.loop_watch import LoopWatch
+from tests.sweeps import thinned
 
 MB = 1_000_000
 WIDE = "|" + "a|" * 60 + "\n|" + "-|" * 60 + "\n" + ("|" + "b|" * 60 + "\n") * 40 + "\n"
@@ -122,12 +122,6 @@ TEXTS = {
 }
 
 
-def sweep(names: Iterable[str], quick: str) -> list[object]:
-    """All names, of which only `quick` is tested with the quick tests."""
-    slow = pytest.mark.slow
-    return [pytest.param(name, marks=() if name == quick else slow) for name in names]
-
-
 async def at_rest() -> None:
     for _ in range(3):
         await until(lambda: not pace().is_busy(), "the window comes to rest")
@@ -173,7 +167,7 @@ async def look_around(app: App, watch: LoopWatch) -> None:
         await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(REPLIES, quick="paragraphs"))
+@pytest.mark.parametrize("name", thinned(REPLIES, ["paragraphs"]))
 async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     chat = await stored(app, REPLIES[name])
@@ -187,7 +181,7 @@ async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: st
         await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(STREAMED, quick="code in lists"))
+@pytest.mark.parametrize("name", thinned(STREAMED, ["code in lists"]))
 async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     asked = await send(app, engine, "Hello")
@@ -211,7 +205,7 @@ async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, n
     assert body.text() == text
 
 
-@pytest.mark.parametrize("name", sweep(STREAMED, quick="emphasis"))
+@pytest.mark.parametrize("name", thinned(STREAMED, ["emphasis"]))
 async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
@@ -232,7 +226,7 @@ async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, n
         await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(DATA, quick="rows"))
+@pytest.mark.parametrize("name", thinned(DATA, ["rows"]))
 async def test_H8_a_reply_that_is_data(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     text = DATA[name]
@@ -284,7 +278,7 @@ async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine
         await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(SELECTED, quick="listings"))
+@pytest.mark.parametrize("name", thinned(SELECTED, ["listings"]))
 async def test_H8_a_reply_that_is_selected(
     open_app: OpenApp, engine: FakeEngine, name: str
 ) -> None:
@@ -383,7 +377,7 @@ async def pasted(field: QPlainTextEdit, text: str) -> None:
     await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
+@pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
 async def test_H8_a_paste_of_a_megabyte(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
@@ -434,7 +428,7 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
         assert field.toPlainText() == ""
 
 
-@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
+@pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
 async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
     app.window.page.composer.format.written_asked.emit("json_schema")
@@ -454,7 +448,7 @@ async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
         await at_rest()
 
 
-@pytest.mark.parametrize("name", sweep(TEXTS, quick="one word"))
+@pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
 async def test_H8_instructions_of_a_megabyte(open_app: OpenApp, name: str) -> None:
     app = await open_app()
     press(app, "toggleInstructions")

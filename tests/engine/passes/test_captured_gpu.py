@@ -66,12 +66,9 @@ def test_replies_have_the_bits_of_forwards(
 
 @pytest.mark.parametrize(
     ("family", "precision"),
-    [
-        ("hybrid", "bfloat16"),
-        pytest.param("hybrid", "int8", marks=pytest.mark.slow),
-        pytest.param("falcon_h1", "bfloat16", marks=pytest.mark.slow),
-    ],
+    [("hybrid", "bfloat16"), ("hybrid", "int8"), ("falcon_h1", "bfloat16")],
 )
+@pytest.mark.slow
 def test_steps_of_several_tokens_are_captured_too(
     loaded_of: LoadedOf, family: str, precision: str
 ) -> None:

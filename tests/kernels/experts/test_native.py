@@ -14,7 +14,7 @@ from kernels.experts.native import NativeExperts
 from kernels.experts.reference import ExpertBank, LoopedExperts, gated
 from kernels.linear.native import Product
 from kernels.linear.reference import Integers, Matrix
-from kernels.native.trace import capture_step
+from kernels.native.library import capture_step
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory

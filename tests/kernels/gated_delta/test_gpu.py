@@ -87,8 +87,8 @@ def test_steps_move_the_state_in_place(
         (63, 2, 2, 8, 6),
         (64, 1, 1, 128, 128),
         (65, 1, 3, 17, 40),
-        (200, 1, 1, 16, 9),
-        (513, 1, 1, 16, 16),
+        pytest.param(200, 1, 1, 16, 9, marks=pytest.mark.slow),
+        pytest.param(513, 1, 1, 16, 16, marks=pytest.mark.slow),
     ],
 )
 @BY_CHANNEL

@@ -19,9 +19,8 @@ from kernels.linear import reference
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix, StackedMatrix
-from kernels.native.library import Library
-from kernels.native.trace import capture_step
-from tests.kernels.native.here import NEEDS_COMPILER, library
+from kernels.native.library import Library, capture_step
+from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
 # Where float16 numbers are in a block of each type.
@@ -195,6 +194,8 @@ int main(void) {
 """
 
 
+@COMPILES
+@pytest.mark.slow
 def test_the_fullest_step_stays_in_its_memory(tmp_path: Path) -> None:
     kernels, program = Path(reference.__file__).parents[1], tmp_path / "fullest"
     names = ("blocks", "int8", "int8_few", "product")

@@ -51,6 +51,7 @@ def test_the_check_takes_little_memory(tmp_path: Path) -> None:
 
 
 @COMPILES
+@pytest.mark.slow
 def test_it_compiles_once_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

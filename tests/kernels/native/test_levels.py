@@ -53,6 +53,7 @@ from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.kernels.poison import poisoned_memory
+from tests.sweeps import thinned
 
 pytestmark = NEEDS_COMPILER
 # AMX is played, so that what is made for it is tried where there is none.
@@ -87,11 +88,7 @@ SHAPES = (
 )
 
 
-QUICK = "x86-64-v3"
-COMPILED = [
-    name if name == QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in (LEVELS if levels.machine() == "x86_64" else ())
-]
+COMPILED = thinned(LEVELS if levels.machine() == "x86_64" else (), ())
 
 
 @pytest.fixture(params=(*COMPILED, *SHIPPED), scope="module")

@@ -38,6 +38,7 @@ def formats(found: Library) -> list[WeightFormat]:
     return [NativeBfloatFormat(found), NativeInt8Format(found), NativeInt4Format(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("contended")
 def test_a_product_has_the_same_bits_with_any_threads() -> None:
     """Each part that came too late was done again, and was thrown away when it came."""

@@ -1,16 +1,109 @@
-"""The downloads at the lower edge of *Get a model*: progress, pause, resume, delete, load."""
+"""Boxes of *Get a model*: how it connects, and the downloads at its lower edge."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QProgressBar, QWidget
+import os
+from pathlib import Path
 
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFormLayout, QFrame, QLineEdit, QProgressBar, QSpinBox, QWidget
+
+from core.downloads.messages import HUB
 from desktop import theme
 from desktop.i18n import tr
 from desktop.models.downloads import RUNNING, DownloadsController, ShownDownload, Stage
+from desktop.settings.controls import Switch
+from desktop.store.settings import NetworkSettings
+from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
+
+FASTEST = 100_000
+
+
+class ConnectionBox(QFrame):
+    folder_asked = Signal()
+
+    def __init__(self, downloads: DownloadsController) -> None:
+        super().__init__()
+        self.setObjectName("connectionBox")
+        self.setProperty("class", "card")
+        self._downloads = downloads
+        network = downloads.network
+        may = tr(
+            "Let Waymark connect, to search for and download models and to use servers that "
+            "you added"
+        )
+        self.allowed = named(Switch(), "networkAllowed", may)
+        self.allowed.setChecked(network.allowed)
+        self.allowed.toggled.connect(self.apply)
+        self._hub = self._field("networkHub", tr("Model server"), network.hub, HUB)
+        self._proxy = self._field(
+            "networkProxy", tr("Proxy"), network.proxy, tr("the system's proxy")
+        )
+        self._token = self._field("networkToken", tr("Access token"), "", "")
+        self._token.setEchoMode(QLineEdit.EchoMode.Password)
+        self._forget = IconButton("trash", tr("Delete the access token"), name="networkForgetToken")
+        self._forget.clicked.connect(lambda: downloads.change(downloads.network, ""))
+        downloads.changed.connect(self._show_token)
+        self._show_token()
+        self._limit = named(QSpinBox(), "networkLimit", tr("Speed limit in MB a second"))
+        self._limit.setRange(0, FASTEST)
+        self._limit.setSuffix(tr(" MB a second"))
+        self._limit.setSpecialValueText(tr("no limit"))
+        self._limit.setValue(network.megabytes_per_second)
+        self._limit.lineEdit().setTextMargins(7, 0, 0, 0)
+        self._limit.editingFinished.connect(self.apply)
+        self._folder = self._field(
+            "networkFolder", tr("Folder for models"), network.models_folder, str(downloads.folder)
+        )
+        choose = IconButton("folder", tr("Choose a folder for models"), name="networkChooseFolder")
+        choose.clicked.connect(self.folder_asked)
+        form = QFormLayout(self)
+        form.setContentsMargins(12, 10, 12, 10)
+        form.addRow(row(self.allowed, (Label(may, wraps=True), 1)))
+        for name, field in (
+            (tr("Model server"), self._hub),
+            (tr("Proxy"), self._proxy),
+            (tr("Speed"), self._limit),
+        ):
+            form.addRow(Label(name, style="label"), field)
+        form.addRow(Label(tr("Access token"), style="label"), row((self._token, 1), self._forget))
+        form.addRow(Label(tr("Folder"), style="label"), row((self._folder, 1), choose))
+
+    def set_folder(self, folder: str) -> None:
+        self._folder.setText(folder)
+        self.apply()
+
+    def apply(self) -> None:
+        if folder := self._folder.text().strip():
+            # The process of downloads has another working folder, and knows no "~".
+            self._folder.setText(str(Path.home() / os.path.expanduser(folder)))
+        network = NetworkSettings(
+            allowed=self.allowed.isChecked(),
+            hub=self._hub.text().strip(),
+            proxy=self._proxy.text().strip(),
+            models_folder=self._folder.text().strip(),
+            megabytes_per_second=self._limit.value(),
+            token_for=self._downloads.network.token_for,
+        )
+        # Once typed it is in the keyring or in memory: the window has no use for it.
+        token = self._token.text().strip() or None
+        self._token.clear()
+        if token or network != self._downloads.network:
+            self._downloads.change(network, token)
+
+    def _show_token(self) -> None:
+        self._token.setPlaceholderText(self._downloads.token_place())
+        self._forget.setEnabled(self._downloads.has_token)
+
+    def _field(self, name: str, spoken: str, text: str, empty: str) -> QLineEdit:
+        field = named(QLineEdit(text), name, spoken)
+        field.setPlaceholderText(empty)
+        field.editingFinished.connect(self.apply)
+        return field
+
 
 STEPS = 1_000
 
@@ -84,7 +177,9 @@ class DownloadList(QWidget):
     def _refresh(self) -> None:
         shown = self._downloads.shown
         for work in [work for work in self._rows if work not in shown]:
-            self._rows.pop(work).deleteLater()
+            gone = self._rows.pop(work)
+            gone.hide()
+            gone.deleteLater()
         for work, download in shown.items():
             if work not in self._rows:
                 self._rows[work] = self._made(work)
@@ -112,5 +207,5 @@ class DownloadList(QWidget):
             self._downloads.discard(work)
             return
         self._asked = work
-        words = tr("Delete what has arrived of {name}?").format(name=download.name)
+        words = tr("Delete the part of {name} that is downloaded?").format(name=download.name)
         self.question.ask(words, self._rows[work])
