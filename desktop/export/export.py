@@ -178,6 +178,8 @@ class ExportController(QObject):
             self.said.emit(tr("Importing {}…").format(path.name))
             reports.append(await self.read(path))
             await self._chats.refresh()
+        chats = count_of(sum(report.chats for report in reports), "chat")
+        self.said.emit(tr("Imported: {chats}.").format(chats=chats))
         self.imported.emit(reports)
 
     async def read(self, path: Path) -> ImportReport:

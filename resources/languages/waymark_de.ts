@@ -1900,6 +1900,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Import von {}…</translation>
     </message>
     <message>
+        <source>Imported: {chats}.</source>
+        <translation>Importiert: {chats}.</translation>
+    </message>
+    <message>
         <source>A chat without a title</source>
         <translation>Ein Chat ohne Titel</translation>
     </message>

@@ -131,6 +131,7 @@ async def test_U2_a_deleted_chat_comes_back(
     report = find(app, QPlainTextEdit, "importWords").toPlainText().splitlines()
     assert report[0] == f"Which bird{suffix}: 1 chat, 3 messages, 1 picture from Waymark."
     assert report[2].startswith("bird.png: ") and report[4].startswith("missing.json: ")
+    assert words(app, "toastText") == "Imported: 1 chat."
     assert len(list(pictures.glob("??/*"))) == 1
     [listed] = app.parts.chat_list.chats
     assert await archived(app, listed.id) == before
