@@ -145,7 +145,8 @@ def is_cut(widget: QWidget) -> bool:
     if isinstance(widget, QScrollArea):
         off = widget.horizontalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         room = widget.viewport().width()
-        return off and shown is not None and shown.minimumSizeHint().width() > room
+        inside = widget.widget()
+        return off and inside is not None and inside.minimumSizeHint().width() > room
     if not text_of(widget) or (isinstance(widget, QLabel) and widget.wordWrap()):
         return False
     if widget.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored:
