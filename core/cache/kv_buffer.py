@@ -227,7 +227,8 @@ class KVBuffer:
         for layer in self.windowed:
             self._first[layer] = first
             base = self.base(layer)
-            for index, rows in enumerate(self.rows(layer)):
+            # No rows were made yet if a damaged file was all that there was to restore.
+            for index, rows in enumerate(self._layers.get(layer, ())):
                 # Kernels multiply hidden rows of a chunk by 0, which must not be NaN.
                 rows[: first - base].zero_()
                 at = end

@@ -15,8 +15,6 @@ from core.models import (
     llama,
     minicpm_v,
     ministral3,
-    nemotron_h,
-    nemotron_h_omni,
     olmo_hybrid,
     qwen3_5,
     qwen3_vl,
@@ -24,6 +22,7 @@ from core.models import (
 from core.models.decoder import Family
 from core.models.gemma import gemma3, gemma4, gemma4_unified
 from core.models.lfm import lfm2, lfm2_vl, lfm3, lfm3_vl
+from core.models.nemotron import nemotron_h, nemotron_h_omni
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,18 +140,18 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
         help="a request that names a model of this folder has it loaded in place of the other",
     )  # fmt: skip
     parser.add_argument(
-        "--sleep", type=_minutes, metavar="MINUTES",
+        "--sleep", type=minutes, metavar="MINUTES",
         help="free the model's memory after so long without requests; the next one loads it again",
     )  # fmt: skip
     parser.add_argument("--data", type=Path, help="folder for the key, contexts and pictures")
     return parser.parse_args(arguments)
 
 
-def _minutes(text: str) -> float:
-    minutes = float(text)
-    if not 0 < minutes < _MOST_MINUTES:
+def minutes(text: str) -> float:
+    number = float(text)
+    if not 0 < number < _MOST_MINUTES:
         raise ValueError
-    return minutes
+    return number
 
 
 def _named(model: ModelInfo, folders: list[Path]) -> dict[str, Path]:
@@ -257,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given == [MODE]:
         relayed.main()
+    # Like Ctrl-C: contexts are written before the process ends.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     forbid_core_dumps()
     report_uncaught()
     say_running()

@@ -82,7 +82,9 @@ def bound(port: int, lan: bool) -> socket.socket:
     try:
         return socket.create_server((EVERYWHERE if lan else LOOPBACK, port))
     except OSError as error:
-        raise InvalidRequestError(f"Port {port} can't be used: {error.strerror}.") from None
+        # The address that Python adds has nothing new.
+        reason, _, _ = str(error.strerror).partition(" (while")
+        raise InvalidRequestError(f"Port {port} can't be used: {reason}.") from None
     except OverflowError:
         raise InvalidRequestError(f"Port {port} can't be used: the highest is 65535.") from None
 

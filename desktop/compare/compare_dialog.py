@@ -48,6 +48,8 @@ class CompareDialog(QDialog):
         # The question of the shown chat that was put into the field.
         self._asked = ""
         self._attached: tuple[Attachment, ...] = ()
+        # Until the user chooses, the first models of the list are chosen.
+        self._chosen = False
         self.message = named(QPlainTextEdit(), "compareMessage", tr("Message to both models"))
         self.message.setPlaceholderText(tr("Ask both models the same"))
         self.message.setProperty("class", "field")
@@ -95,7 +97,7 @@ class CompareDialog(QDialog):
         self._drop.clicked.connect(lambda: self._attach(()))
         self.message.textChanged.connect(self._refresh)
         for choice in self.choices:
-            choice.currentIndexChanged.connect(lambda _index: self._tell_paths())
+            choice.currentIndexChanged.connect(self._on_choice)
         for side in self.sides:
             side.link_asked.connect(self.link_asked)
         self._compare.begun.connect(self._follow)
@@ -138,7 +140,7 @@ class CompareDialog(QDialog):
         self._refresh()
 
     def _fill(self) -> None:
-        """The chosen models stay chosen."""
+        """Models that the user chose stay chosen."""
         recent = self._settings.settings.recent_models
         usable = (
             each.path
@@ -151,13 +153,17 @@ class CompareDialog(QDialog):
             shown = [(choice.itemText(n), choice.itemData(n)) for n in range(choice.count())]
             if shown == list(zip(names, paths, strict=True)):
                 continue
-            chosen = choice.currentData() if choice.count() else paths[min(at, len(paths) - 1)]
+            chosen = choice.currentData() if self._chosen else paths[min(at, len(paths) - 1)]
             choice.blockSignals(True)
             choice.clear()
             for name, path in zip(names, paths, strict=True):
                 choice.addItem(name, path)
             choice.setCurrentIndex(max(0, choice.findData(chosen)))
             choice.blockSignals(False)
+        self._tell_paths()
+
+    def _on_choice(self, _index: int) -> None:
+        self._chosen = True
         self._tell_paths()
 
     def _tell_paths(self) -> None:

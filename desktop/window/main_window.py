@@ -157,13 +157,11 @@ class MainWindow(QMainWindow):
         self.tray.open_asked.connect(self._open)
         for quits in (self.tray.quit_asked, self._closing.quit_asked):
             quits.connect(self.close_asked)
-        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self.dialogs.chat_settings))
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
             done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         parts.failed.connect(self._show_error)
-        engine, transcript = parts.engine, parts.transcript
-        of_rows = transcript.chat_changed, transcript.rows_replaced
-        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected, *of_rows):
+        rows, side = (parts.transcript.chat_changed, parts.transcript.rows_replaced), self.side_bar
+        for changed in (parts.chat.busy_changed, parts.engine.changed, side.selected, *rows):
             changed.connect(self._enable)
         self._enable()
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._on_focus)
@@ -179,6 +177,10 @@ class MainWindow(QMainWindow):
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.search_asked.connect(self.dialogs.show_search)
         self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
+        parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
+        self._connect_page(page)
+
+    def _connect_page(self, page: ChatPage) -> None:
         for asking in (page.header.model, page.empty):
             asking.folder_asked.connect(self.dialogs.choose_and_load)
             asking.file_asked.connect(lambda: self.dialogs.choose_and_load(file=True))
@@ -193,10 +195,10 @@ class MainWindow(QMainWindow):
             (model.settings_asked, self._show_model_settings),
         ):
             asked.connect(act)
-        parts.remote.key_wanted.connect(self.dialogs.ask_for_key)
         page.model_dropped.connect(self.dialogs.load_dropped)
         page.header.chats.clicked.connect(self._sides.toggle_left)
         page.header.side.clicked.connect(self._sides.toggle_right)
+        page.composer.settings.clicked.connect(lambda: dialogs.come_up(self.dialogs.chat_settings))
         page.composer.add.clicked.connect(self.dialogs.choose_pictures)
         page.composer.add_screen.clicked.connect(self.dialogs.choose_screen_part)
         page.composer.strip.open_asked.connect(self.dialogs.open)

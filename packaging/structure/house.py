@@ -19,11 +19,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("desktop", "core", "kernels")
 # Rules. Features that are added later raise the first two by what they need.
-MOST_LINES = 89_300
-MOST_MODULES = 448
-MOST_DOCSTRING_WORDS = 50_300
+MOST_LINES = 91_000
+MOST_MODULES = 440
+MOST_DOCSTRING_WORDS = 50_800
 MOST_TESTS_PER_SOURCE = 1.10
-MOST_SINGLE_IMPORTERS = 0.28
+MOST_SINGLE_IMPORTERS = 0.26
 MOST_SINGLE_PROTOCOLS = 0
 MOST_FILES = 16
 LARGER_FOLDERS = {"desktop.chat"}

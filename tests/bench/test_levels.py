@@ -17,6 +17,7 @@ from tests.bench import machine
 from tests.bench.levels import LEVELS, Level, here
 from tests.bench.machine import Limits, Product
 from tests.bench.options import NAMES, parsed, title_of
+from tests.sweeps import first_quick
 
 SEEN = """
 import torch
@@ -81,7 +82,7 @@ def test_a_level_is_set_for_a_whole_process(
     assert parsed(asked).is_at_level, "and not once more in there"
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: str(level.name))
+@pytest.mark.parametrize("level", first_quick(LEVELS), ids=lambda level: str(level.name))
 def test_libraries_take_the_level(level: Level) -> None:
     if level not in here():
         pytest.skip("this processor has not got the level")

@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from core.cache.kv_buffer import KVBuffer
 from core.cache.state import Checkpoint, HostCopies, RecurrentState
 from core.layers.memory import RecurrentSpec, StateTensor
-from tests.cache.worlds import Late
+from tests.cache.worlds import SLIDING, Late
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 
@@ -103,3 +104,12 @@ def test_without_room_for_it_each_is_copied_at_once_and_the_log_says_so(
         assert same(copies.take(checkpoint(seed)), checkpoint(seed))
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "out of pinned memory" in caplog.text
+
+
+def test_D3_windows_are_empty_where_nothing_could_be_restored() -> None:
+    """A damaged file drops the windows of a KV buffer that has no rows yet."""
+    kv_buffer = KVBuffer(SLIDING, torch.device("cpu"), 6_000)
+    assert kv_buffer.windowed
+    kv_buffer.drop_window()
+    kv_buffer.put_window(0, [])
+    assert kv_buffer.holds_window(0)

@@ -50,9 +50,9 @@ def tower(path: Path, kind: str, *tensors: Tensor) -> Path:
 
 @pytest.mark.parametrize(
     ("architecture", "tensors"),
-    [("qwen35", {"ssm_conv1d": (4, 0)}), ("qwen3next", {"attn_qkv": (), "attn_gate": ()}),
+    [("qwen35", {"ssm_conv1d": (4, 0)}), ("qwen3next", {"attn_qkv": (), "attn_output": ()}),
      ("qwen3", {"ffn_gate_exps": (4,), "ffn_up_exps": (4,)}),
-     ("granitehybrid", {"ffn_gate": (), "ffn_up": ()})],
+     ("granitehybrid", {"attn_qkv": (4,), "attn_output": ()})],
 )  # fmt: skip
 def test_g3_shapes_that_no_rule_fits_are_refused(
     architecture: str, tensors: dict[str, tuple[int, ...]], tmp_path: Path
@@ -60,6 +60,13 @@ def test_g3_shapes_that_no_rule_fits_are_refused(
     given = [Tensor(f"blk.0.{name}.weight", shape) for name, shape in tensors.items()]
     with pytest.raises(WrongShapeError, match=f"blk.0.{next(iter(tensors))}.weight can't have"):
         GGUFModel.open(model(tmp_path / "m.gguf", architecture, *given))
+
+
+@pytest.mark.parametrize("rows", [4, 8, 11])
+def test_g3_fused_projections_of_impossible_shares_are_refused(rows: int, tmp_path: Path) -> None:
+    given = Tensor("blk.0.attn_qkv.weight", (8, rows)), Tensor("blk.0.attn_output.weight", (8, 8))
+    with pytest.raises(WrongShapeError, match="can't be split into queries, keys and values"):
+        GGUFModel.open(model(tmp_path / "m.gguf", "qwen3", *given))
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ WHOLE = gguf(
 @pytest.fixture(scope="module")
 def model(converted: ConvertedOf) -> tuple[bytes, bytes]:
     """The header and the tensors of a quantised model, made before files are watched."""
-    file = converted("llama", "MOSTLY_Q8_0").file
+    file = converted("fused-llama-biases", "MOSTLY_Q8_0").file
     start = min(each.offset for each in GGUFFile.open(file).tensors.values())
     return file.read_bytes()[:start], file.read_bytes()[start:]
 

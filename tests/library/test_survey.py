@@ -140,6 +140,7 @@ def test_a_process_that_tells_nothing_is_an_error(tmp_path: Path, code: str) -> 
         Survey(tmp_path, [str(tmp_path / "no-program")]).run(Path("/a"))
 
 
+@pytest.mark.slow
 def test_facts_told_before_an_end_are_remembered(tmp_path: Path) -> None:
     survey = Survey(tmp_path)
     model = tmp_path / "demo"
@@ -152,6 +153,7 @@ def test_facts_told_before_an_end_are_remembered(tmp_path: Path) -> None:
     assert known.items() < recalled(survey.cache).models.items()
 
 
+@pytest.mark.slow
 def test_looking_again_measures_again_and_keeps_the_faster(tmp_path: Path) -> None:
     survey = Survey(tmp_path)
     model = tmp_path / "demo"
@@ -344,6 +346,7 @@ def test_L4_the_choice_is_the_one_of_a_load(
         assert way is not None and way.precision == chosen.precision.name
 
 
+@pytest.mark.slow
 def test_another_measurement_of_the_engines_is_noticed(tmp_path: Path) -> None:
     survey, store = Survey(tmp_path), DiskStore(tmp_path / "contexts")
     survey.run(DEMO_MODEL)

@@ -72,7 +72,7 @@ def test_sampling_fields(served: Served, engine: ScriptedEngine) -> None:
     served.openai().chat.completions.create(
         model="any", messages=HELLO, temperature=0.5, top_p=0.9, seed=-3, stop="\n",
         presence_penalty=0.1, frequency_penalty=0.2, max_completion_tokens=9, max_tokens=7,
-        extra_body={"top_k": 5, "min_p": 0.1, "repeat_penalty": 1.1},
+        extra_body={"top_k": 5.0, "min_p": 0.1, "repeat_penalty": 1.1},
     )  # fmt: skip
     sampling = engine.commands[0].sampling
     assert sampling.model_dump() == {
@@ -185,6 +185,7 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         ({"messages": []}, "messages", None),
         ({"messages": "Hello"}, "messages", None),
         ({"messages": [7]}, "messages.0", None),
+        ({"messages": [{"role": "assistant", "content": ""}]}, "messages", None),
         ({"messages": [{"role": "robot", "content": ""}]}, "messages.0.role", None),
         ({"messages": [{"role": "user", "content": 7}]}, "messages.0.content", None),
         (parts(7), "messages.0.content.0", None),

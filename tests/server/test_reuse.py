@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from core.api.chat import (
@@ -21,8 +24,8 @@ from core.api.chat import (
 from core.api.commands import Generate, PrefillReply
 from core.api.events import Finished
 from core.api.params import SamplingParams
-from core.client.programs import RESOURCES
-from tests.server.serving import CACHE, Served, connected, serving_model
+from core.client.programs import RESOURCES, ROOT
+from tests.server.serving import CACHE, KEY, LIMIT_S, Served, connected, serving_model, until
 
 FolderOf = Callable[[str], Path]
 PictureOf = Callable[..., ImagePart]
@@ -175,3 +178,31 @@ def test_a_message_names_the_stop_sequence_that_ended_it(
         ended = reply(stop_sequences=["never said by it", stop])
         assert (ended.stop_reason, ended.stop_sequence) == ("stop_sequence", stop)
         assert ended.content[0].text == whole[:1]
+
+
+def health(client: openai.OpenAI) -> Any:
+    url = str(client.base_url).replace("/v1/", "/health")
+    return client.get(url, cast_to=dict[str, Any])
+
+
+@pytest.mark.slow
+def test_D1_a_server_that_is_ended_by_the_system_writes_what_it_has_read(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "core.server", "--model", str(RESOURCES / "models" / "demo"),
+        "--port", "0", "--key", KEY, "--data", str(tmp_path),
+    ]  # fmt: skip
+    messages: list[Any] = [{"role": "user", "content": "What do you see?"}]
+    cached = list[int]()
+    for _ in range(2):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            with openai.OpenAI(base_url=address, api_key=KEY, timeout=LIMIT_S) as client:
+                create: Any = client.chat.completions.create
+                reply = create(model="any", messages=messages, max_tokens=4)
+                until(lambda: health(client)["preparing"] == 0)
+            cached.append(reply.usage.prompt_tokens_details.cached_tokens)
+            process.terminate()
+            assert process.wait(LIMIT_S) == 0
+        messages += [reply.choices[0].message, {"role": "user", "content": "And now?"}]
+    assert cached[0] == 0 < cached[1]

@@ -70,7 +70,10 @@ class Reader:
         said = [self.message(each, f"{name}.{index}") for index, each in enumerate(messages)]
         if system:
             said.insert(0, Said("system", self.parts(system, "system", Said("system"))))
-        return folded(said, tools)
+        conversation = folded(said, tools)
+        if not conversation.messages:
+            raise Refusal("All messages are empty.", name)
+        return conversation
 
     def message(self, message: object, field: str) -> Said:
         if not isinstance(message, dict):

@@ -39,7 +39,7 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
         name = next((name for name in theirs if body.get(name) is not None), None)
         if name is None or body[name] in _UNSET.get(ours, ()):
             continue
-        values[ours], names[ours] = body[name], prefix + name
+        values[ours], names[ours] = _whole(body[name]), prefix + name
     if isinstance(seed := values.get("seed"), int) and seed < 0:
         values["seed"] = seed % 2**63
     if "stop" in values:
@@ -56,10 +56,15 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
 
 def number_of(body: Body, name: str, most: int) -> int | None:
     """Raises Refusal unless it is a whole number up to `most`, or missing."""
-    value = body.get(name)
+    value = _whole(body.get(name))
     if value is not None and (type(value) is not int or not 0 <= value <= most):
         raise Refusal(f"{name} must be a whole number from 0 to {most}.", name)
     return value
+
+
+def _whole(value: Any) -> Any:
+    """In JSON 1.0 is a whole number, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def thinking_of(body: Body) -> Thinking:

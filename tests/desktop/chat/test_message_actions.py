@@ -290,7 +290,7 @@ async def test_followers_move_to_the_version_shown_and_back(
     engine.asked[2].finish("other")
     await ended(app)
     choose(app, "other", "Move the messages after another version here")
-    await until(lambda: words(app, "toastText").startswith("No other version"))
+    await until(lambda: words(app, "toastText").startswith("No messages follow"))
 
 
 async def test_a_message_is_copied_in_three_ways_and_quoted(

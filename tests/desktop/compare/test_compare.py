@@ -230,6 +230,7 @@ async def test_without_a_model_none_is_loaded_afterwards(
     assert engine.loads[-1].path == B
 
 
+@pytest.mark.slow
 async def test_the_demo_model_answers_twice(open_app: OpenApp, folders: Folders) -> None:
     engine = EngineClient(folders.engine_log)
     app = await open_app(engine)

