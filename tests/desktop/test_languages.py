@@ -144,6 +144,7 @@ def text_of(widget: QWidget) -> str:
 def is_cut(widget: QWidget) -> bool:
     if isinstance(widget, QScrollArea):
         off = widget.horizontalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        shown = widget.widget()
         room = widget.viewport().width()
         return off and shown is not None and shown.minimumSizeHint().width() > room
     if not text_of(widget) or (isinstance(widget, QLabel) and widget.wordWrap()):
