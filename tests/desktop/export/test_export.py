@@ -175,7 +175,7 @@ async def test_pictures_that_can_not_be_read_are_reported(
     for file in app.parts.folders.pictures.glob("??/*"):
         file.unlink()
     await app.parts.export.write([chat], tmp_path / "a.zip")
-    await until(lambda: "were missing: 1 picture" in words(app, "toastText"))
+    await until(lambda: "Missing files: 1 picture" in words(app, "toastText"))
     report = await app.parts.export.read(tmp_path / "a.zip")
     assert (report.chats, report.pictures) == (1, 0)
     assert "can't be read: 1" in report.words()
