@@ -28,6 +28,8 @@ MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 ITEM = Qt.ItemDataRole.UserRole
 NATIVE = QKeySequence.SequenceFormat.NativeText
 DEFAULT = "defaultShortcut"
+# Property of an action: the reason why it is disabled.
+WHY_NOT = "whyNot"
 # The same key without Shift on many keyboards.
 TWINS = {"Ctrl++": "Ctrl+="}
 EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
@@ -80,7 +82,7 @@ class CommandPalette(QDialog):
         self._list.clear()
         for _order, menu, act in sorted(ranked, key=lambda each: each[0]):
             # Only a disabled one has a reason.
-            words = BETWEEN.join(filter(None, (name_of(act), act.statusTip())))
+            words = BETWEEN.join(filter(None, (name_of(act), act.property(WHY_NOT))))
             item = QTreeWidgetItem([words, menu, act.shortcut().toString(NATIVE)])
             item.setData(0, ITEM, act)
             item.setDisabled(not act.isEnabled())

@@ -32,7 +32,7 @@ from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
 from desktop.widgets.notices import Toast
 from desktop.window.chat_page import ChatPage
-from desktop.window.commands import CommandPalette, name_of, set_shortcuts
+from desktop.window.commands import WHY_NOT, CommandPalette, name_of, set_shortcuts
 from desktop.window.menus import AboutDialog, ShortcutsDialog, add_menus, diagnostics
 from desktop.window.sides import SidePanel, Sides, fitted, fitted_size, move_focus
 from desktop.window.window_dialogs import WindowDialogs
@@ -268,7 +268,7 @@ class MainWindow(QMainWindow):
             ),
         ):
             self.actions_by_name[name].setEnabled(enabled)
-            self.actions_by_name[name].setStatusTip("" if enabled else why_not)
+            self.actions_by_name[name].setProperty(WHY_NOT, "" if enabled else why_not)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from desktop.app import App
 from desktop.pictures import screen_part
 from desktop.pictures.screen_part import ScreenCover
+from desktop.window.commands import WHY_NOT
 from desktop.window.menus import ShortcutsDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import find, press, words
@@ -181,5 +182,5 @@ async def test_wayland_has_no_part_of_the_screen_and_says_why(
     monkeypatch.setattr("sys.platform", "linux")
     app = await open_app()
     action = app.window.actions_by_name["actionAddScreen"]
-    assert not action.isEnabled() and action.statusTip().startswith("Wayland")
+    assert not action.isEnabled() and action.property(WHY_NOT).startswith("Wayland")
     assert not find(app, QWidget, "addScreen").isVisible()
