@@ -144,7 +144,6 @@ def text_of(widget: QWidget) -> str:
 def is_cut(widget: QWidget) -> bool:
     if isinstance(widget, QScrollArea):
         off = widget.horizontalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
-        shown = widget.widget()
         room = widget.viewport().width()
         inside = widget.widget()
         return off and inside is not None and inside.minimumSizeHint().width() > room
