@@ -190,9 +190,9 @@ def _kinds_of(value: object) -> set[str]:
 
 # ------------------------------------------------------------------ Python
 
-_PYTHON_STRING = r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?"""
-# A string, or a name that a "=" or "(" follows.
-_NAMED = re.compile(rf"""{_STRING}|([^\s\[\](){{}},="']+)(?=\s*[=(])""", re.DOTALL)
+_LETTER = r"""[^\s\[\](){},="']"""
+# A string, or a name that a "=" or "(" follows. A word that is none is looked at once.
+_NAMED = re.compile(rf"{_STRING}|(?<!{_LETTER})({_LETTER}++)(?=\s*[=(])", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None}
 
 

@@ -240,6 +240,13 @@ def test_a_long_argument_is_looked_at_in_linear_time() -> None:
     assert looks < 200
 
 
+def test_a_long_word_in_a_list_of_calls_is_read_in_linear_time() -> None:
+    call = f"<|tool_call_start|>[f(x={'a' * 60_000})]<|tool_call_end|>"
+    began = time.process_time()
+    assert read("lfm2", [call]) == (call, [])
+    assert time.process_time() - began < 10  # a minute if every place in it is tried
+
+
 @pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4", "mistral"])
 def test_calls_in_parallel_are_read_in_order(syntax: ToolSyntax) -> None:
     calls = (written(syntax, {"town": town, "unit": "C"}) for town in "abc")
