@@ -8,10 +8,10 @@ from pydantic import Field
 
 from core.api.params import Frozen, Settings
 
-ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4", "harmony"]
+ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4", "harmony", "mistral"]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
-calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), or a
-message to a function (gpt-oss)."""
+calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), a message
+to a function (gpt-oss), or a name and JSON between marks (Ministral 3)."""
 
 MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "hermes": ("<tool_call>", "</tool_call>"),
@@ -21,7 +21,11 @@ MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "gemma4": ("<|tool_call>", "<tool_call|>"),
     # Around the function and its arguments as a reply is read; a reply ends with the second.
     "harmony": ("<|call|>", "<|call|>"),
+    # A call ends where the next one begins, or with the reply.
+    "mistral": ("[TOOL_CALLS]", ""),
 }
+ARGUMENTS_MARK = "[ARGS]"
+"""Mistral's models write this mark between a function's name and the arguments."""
 TEXT_MARK = '<|"|>'
 """Gemma 4 writes this mark before and after each text in a call."""
 RESULT_BEGIN = "<|tool_response>"
@@ -30,9 +34,12 @@ RESULT_ENDS = ("</tool_response>", "<tool_response|>")
 """The end of one of several results in a message of Qwen's and of Gemma 4's templates."""
 
 
+INNER_MARKS: dict[ToolSyntax, str] = {"gemma4": TEXT_MARK, "mistral": ARGUMENTS_MARK}
+
+
 def marks_of(syntax: ToolSyntax) -> tuple[str, ...]:
     """The spellings around calls and within them that may be single tokens."""
-    return (*MARKS[syntax], TEXT_MARK) if syntax == "gemma4" else MARKS[syntax]
+    return tuple(filter(None, (*MARKS[syntax], INNER_MARKS.get(syntax))))
 
 
 LONGEST_TEXT = 256 * 2**10

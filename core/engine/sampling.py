@@ -50,7 +50,7 @@ class Constraint:
         # In messages thoughts are part of the grammar.
         self._in_messages, self._thinks = text.in_messages, thinking is not False
         self._form, self._spelling = form, text.spelling
-        self._control = tuple(text.call_marks.values())
+        self._control = {spelling: each for each, spelling in text.call_marks.items()}
         self._begin()
         for token_id in rendered.begun:
             self.accept(token_id)

@@ -9,7 +9,13 @@ from typing import Any
 from llguidance import LLMatcher
 
 from core.api.json_text import parse_json
-from core.api.reply_format import MARKS, TEXT_MARK, CallFormat, FunctionFormat, ReplyFormat
+from core.api.reply_format import (
+    INNER_MARKS,
+    MARKS,
+    CallFormat,
+    FunctionFormat,
+    ReplyFormat,
+)
 
 # A space, or a line end with an indent. Models often repeat unlimited blanks for ever.
 BLANKS = r" |\n( {0,20}|\t{1,10})"
@@ -23,11 +29,13 @@ JSON_OPTIONS = {
 _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 
 
-def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[str] = ()) -> str:
+def grammar(
+    form: ReplyFormat, after_thought: bool = False, control: Mapping[str, int] | None = None
+) -> str:
     """Return the grammar of a form that `core.formats.check` has accepted.
 
     After a thought JSON may begin with the empty line that belongs there. `control` are the
-    spellings of single tokens that tool calls may have around them.
+    ids of tokens that tool calls may have around them, by their spellings.
     """
     if form.kind == "regex":
         return LLMatcher.grammar_from_regex(form.text)
@@ -38,7 +46,7 @@ def grammar(form: ReplyFormat, after_thought: bool = False, control: Collection[
     start = _AFTER_THOUGHT if after_thought else "start: "
     if form.kind == "calls":
         calls = CallFormat.model_validate_json(form.text)
-        return LLMatcher.grammar_from_lark(call_grammar(calls, control, start))
+        return LLMatcher.grammar_from_lark(call_grammar(calls, control or {}, start))
     schema = schema_of(form)
     settled = json.dumps(
         (schema if isinstance(schema, dict) else {}) | {"x-guidance": JSON_OPTIONS}
@@ -76,32 +84,33 @@ def schema_of(form: ReplyFormat) -> Any:
     return parse_json(form.text) if form.kind == "json_schema" else {}
 
 
-def call_grammar(form: CallFormat, control: Collection[str], start: str) -> str:
+def call_grammar(form: CallFormat, control: Mapping[str, int], start: str) -> str:
     """`start` opens the first rule."""
     begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
-    text_mark = _mark(TEXT_MARK, control)
+    inner = _mark(INNER_MARKS.get(form.syntax, ""), control)
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
     for at, function in enumerate(form.functions):
-        writer = _Writer(f"call_{at}", function, text_mark)
+        writer = _Writer(f"call_{at}", function, inner)
         lines += getattr(writer, form.syntax)(begin, end)
     more = {
         "lfm2": '(", " call)*',
         "hermes": '("\\n" call)*',
         "xml": '("\\n" call)*',
         "gemma4": "call*",
+        "mistral": "call*",
     }
     rest = more.get(form.syntax, "") if form.parallel else ""
     whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
     return "\n".join((f"{start}{whole}", *lines))
 
 
-def _mark(spelling: str, control: Collection[str]) -> str:
-    return spelling if spelling in control else json.dumps(spelling)
+def _mark(spelling: str, control: Mapping[str, int]) -> str:
+    return f"<[{control[spelling]}]>" if spelling in control else json.dumps(spelling)
 
 
 class _Writer:
-    def __init__(self, rule: str, function: FunctionFormat, text_mark: str) -> None:
-        self._rule, self._name, self._text_mark = rule, function.name, text_mark
+    def __init__(self, rule: str, function: FunctionFormat, inner: str) -> None:
+        self._rule, self._name, self._inner = rule, function.name, inner
         self._schema = function.parameters
         properties = self._schema.get("properties")
         self._properties: dict[str, Any] = properties if isinstance(properties, dict) else {}
@@ -116,6 +125,10 @@ class _Writer:
     def harmony(self, begin: str, end: str) -> Iterator[str]:
         head = json.dumps(f"{self._name}<|message|>")
         yield f"{self._rule}: {begin} {head} {self._rule}_args {end}"
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    def mistral(self, begin: str, _end: str) -> Iterator[str]:
+        yield f"{self._rule}: {begin} {json.dumps(self._name)} {self._inner} {self._rule}_args"
         yield f"{self._rule}_args: {self._json(self._schema)}"
 
     def message(self) -> Iterator[str]:
@@ -157,7 +170,7 @@ class _Writer:
         yield from members(self._rule, written, self._required, '", "')
 
     def gemma4(self, begin: str, end: str) -> Iterator[str]:
-        values = MarkedValues(f"{self._rule}_v", self._schema, self._text_mark)
+        values = MarkedValues(f"{self._rule}_v", self._schema, self._inner)
         head = json.dumps(f"call:{self._name}")
         yield f"{self._rule}: {begin} {head} {values.whole} {end}"
         yield from values.lines

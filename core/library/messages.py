@@ -111,7 +111,7 @@ class Move(Frozen):
     it left is removed. Answered by Moving, then Moved."""
 
     type: Literal["move"] = "move"
-    files: tuple[str, ...]
+    files: Annotated[tuple[str, ...], Field(min_length=1)]
     kept: tuple[str, ...] = ()
     tidy: bool = False
     base: str

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from core.api.chat import ToolCall
 from core.api.json_text import parse_json
-from core.api.reply_format import TEXT_MARK, ToolSyntax
+from core.api.reply_format import ARGUMENTS_MARK, TEXT_MARK, ToolSyntax
 
 Schemas = Mapping[str, Mapping[str, Any]]
 
@@ -101,9 +101,9 @@ def _of_bare(text: str, schemas: Schemas) -> list[ToolCall]:
     return [each for each in calls if each.name in schemas]
 
 
-def _of_message(text: str, _schemas: Schemas) -> list[ToolCall] | None:
-    """A function's name, and its arguments as a message."""
-    name, _, arguments = text.partition("<|message|>")
+def _of_named(text: str, _schemas: Schemas, mark: str = "<|message|>") -> list[ToolCall] | None:
+    """A function's name, and its arguments after the mark."""
+    name, _, arguments = text.partition(mark)
     try:
         call = _call(name, parse_json(arguments.encode("utf-8", "replace")))
     except json.JSONDecodeError as error:
@@ -190,9 +190,9 @@ def _kinds_of(value: object) -> set[str]:
 
 # ------------------------------------------------------------------ Python
 
-_PYTHON_STRING = r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?"""
-# A string, or a name that a "=" or "(" follows.
-_NAMED = re.compile(rf"""{_STRING}|([^\s\[\](){{}},="']+)(?=\s*[=(])""", re.DOTALL)
+_LETTER = r"""[^\s\[\](){},="']"""
+# A string, or a name that a "=" or "(" follows. A word that is none is looked at once.
+_NAMED = re.compile(rf"{_STRING}|(?<!{_LETTER})({_LETTER}++)(?=\s*[=(])", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -342,5 +342,6 @@ SYNTAXES: dict[ToolSyntax, Syntax] = {
     "lfm2": Syntax("", _of_python, partial(_closed, opening="(")),
     "llama3": Syntax("{", _of_bare, partial(_closed, opening="{{")),
     "gemma4": Syntax("call:", _of_marked, partial(_closed, steps=_MARKED_STEP)),
-    "harmony": Syntax("", _of_message, _closed),
+    "harmony": Syntax("", _of_named, _closed),
+    "mistral": Syntax("", partial(_of_named, mark=ARGUMENTS_MARK), _closed),
 }

@@ -29,7 +29,8 @@ class CallReader:
     """Reads one reply. Whitespace next to a call belongs to no text."""
 
     def __init__(self, syntax: ToolSyntax, tools: Sequence[Tool]) -> None:
-        self._begin, self._end = MARKS[syntax]
+        self._begin, end = MARKS[syntax]
+        self._end, self._end_length = end or self._begin, len(end)
         self._opening, self._parse, self._closed = SYNTAXES[syntax]
         self._schemas = {tool.name: _properties(tool) for tool in tools}
         # Text that may still become a call, and whitespace that may precede one.
@@ -69,7 +70,8 @@ class CallReader:
 
     def close(self) -> Iterator[Piece]:
         rest = self._take(len(self._held))
-        if self._bare and (calls := self._parse(rest, self._schemas)):
+        may_end = self._bare or (self._inside and not self._end_length)
+        if may_end and (calls := self._parse(rest[len(self._begin) :], self._schemas)):
             yield from self._as_told(calls)
         elif (text := self._blank + rest) and (not self._after_call or text.strip()):
             self.said_to = self._num_taken
@@ -85,11 +87,11 @@ class CallReader:
         while end >= 0:
             calls = self._parse(self._held[start:end], self._schemas)
             if calls:
-                self._take(end + len(self._end))
+                self._take(end + self._end_length)
                 self._inside, self._after_call, self._blank = False, True, ""
                 return [*self._as_told(calls)]
             if calls is not None:
-                return self._give_up(self._held.find(self._end, start) + len(self._end))
+                return self._give_up(self._held.find(self._end, start) + self._end_length)
             end = self._held.find(self._end, end + 1)
         self._searched = max(start, len(self._held) - len(self._end) + 1)
         return None

@@ -187,9 +187,10 @@ def _splice_call(items: list[Item], message: int, thought: int | None, call: int
 
 def _drop_call(items: list[Item], answer: int) -> None:
     before, after = items[answer - 1], items[answer + 1]
-    begin, end = AROUND_REPLY
-    if isinstance(before, str) and isinstance(after, str) and before.endswith(begin):
-        items[answer - 1], items[answer + 1] = before.removesuffix(begin), after.removeprefix(end)
+    assert isinstance(before, str) and isinstance(after, str)
+    for begin, end in AROUND_REPLY.values():
+        if before.endswith(begin) and after.startswith(end):
+            items[answer - 1 : answer + 2 : 2] = before.removesuffix(begin), after.removeprefix(end)
 
 
 def _reply_at(items: list[Item], place: int | None) -> SampledReply:

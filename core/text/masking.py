@@ -22,11 +22,14 @@ from core.api.chat import (
     ToolMessage,
 )
 from core.api.errors import TemplateError
-from core.api.reply_format import MARKS
+from core.api.reply_format import ARGUMENTS_MARK, MARKS, ToolSyntax
 from core.text.reply_parts import SampledReply
 
-# What Gemma 4's template writes around a sampled reply in place of a call.
-AROUND_REPLY = (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}")
+# The texts that a template writes around a sampled reply in place of a call.
+AROUND_REPLY: dict[ToolSyntax, tuple[str, str]] = {
+    "gemma4": (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}"),
+    "mistral": (MARKS["mistral"][0], f"{ARGUMENTS_MARK}{{}}"),
+}
 
 SlotKind = Literal["text", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
@@ -104,8 +107,8 @@ def _private_codes() -> Iterable[int]:
 class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
     calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
-    `results_in_calls`: it shows results next to the calls of the message before them, so a sampled
-    reply with calls is shown as one. `joins_results`: the results must be a part of that message,
+    `results_in_calls`: it takes results only after a message with calls, so a sampled reply with
+    calls is shown as one. `joins_results`: the results must be a part of that message,
     as must the answer after them."""
 
     always_lists: bool = False

@@ -22,13 +22,13 @@ from core.api.chat import (
 from core.api.errors import TemplateError
 from core.api.params import Thinking
 from core.api.prompt import Image, TextRun
-from core.api.reply_format import MARKS, RESULT_BEGIN, RESULT_ENDS, ToolSyntax
+from core.api.reply_format import ARGUMENTS_MARK, MARKS, RESULT_BEGIN, RESULT_ENDS, ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
 from core.text.channels import ANSWER, START, THOUGHT
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
-from core.text.masking import ContentStyle, Slot, definitions, template_message
+from core.text.masking import AROUND_REPLY, ContentStyle, Slot, definitions, template_message
 
 # A picture that is never opened: probing only asks what the template writes for one.
 _PICTURE = ImagePart(digest="0" * 64, path="")
@@ -52,7 +52,7 @@ def probe_traits(kit: TextKit) -> Traits:
         style,
         calls_in_text=tools == "lfm2" and not writes_calls(kit, style),
         calls_apart=tools == "harmony",
-        results_in_calls=tools == "gemma4",
+        results_in_calls=tools in AROUND_REPLY,
         joins_results=tools == "gemma4" and joins_results(kit, style),
     )
     return Traits(
@@ -249,6 +249,8 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
         return "harmony"
     if f"{MARKS['gemma4'][0]}call:{_NAME}" in history:
         return "gemma4"
+    if f"{MARKS['mistral'][0]}{_NAME}{ARGUMENTS_MARK}" in history:
+        return "mistral"
     if MARKS["lfm2"][0] in kit.template.source or kit.added.id_of(MARKS["lfm2"][0]) is not None:
         return "lfm2"
     if MARKS["hermes"][0] in history or MARKS["hermes"][0] in asked:

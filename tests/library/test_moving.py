@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections import namedtuple
@@ -159,8 +160,11 @@ def test_what_a_killed_move_left_is_removed_at_the_next_start(tmp_path: Path) ->
     assert not work.exists() and found(move.base) == FILES
     # The disk of the other one isn't there.
     assert MOVES.validate_json(journal.read_bytes()) == (away,)
-    journal.write_bytes(b"{")
-    asyncio.run(client.tidy())
+    without_files = json.dumps([{"base": move.base, "target": move.target, "files": []}])
+    for damaged in ("{", "[1]", without_files):
+        journal.write_text(damaged)
+        asyncio.run(client.tidy())
+        assert client._unended() == ()
 
 
 def test_a_move_is_noted_until_it_ends(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ SYNTAX = {
     "llama3_tools": "llama3",
     "harmony": "harmony",
     "gemma4_tools": "gemma4",
+    "mistral": "mistral",
 }
 SCHEMA = {
     "type": "object",
@@ -139,8 +140,11 @@ def test_T2_a_call_that_was_sampled_is_never_tokenised_again(
     reply = sampled(text, ids).model_copy(update={"calls": called(town="a").calls})
     # Without thinking Gemma 4's prompt has an empty thought that its history lacks.
     first = rendered(text, conversation(user("How?")), True).prompt.ids(0)
-    second = rendered(text, conversation(user("How?"), reply, result("b")), True).prompt.ids(0)
+    turns = [user("How?"), reply, result("b")]
+    second = rendered(text, conversation(*turns), True).prompt.ids(0)
     assert second[: len(first) + len(ids)] == [*first, *ids]
+    later = conversation(*turns, sampled(text, plain_ids(text, "It rains")), user("And?"))
+    assert rendered(text, later, True).prompt.ids(0)[: len(first) + len(ids)] == [*first, *ids]
 
 
 # The second has no messages of results: they are a part of the message that called for them.
@@ -215,6 +219,7 @@ BEGIN = {
     "chatml_tools": "<tool_call>",
     "lfm2_tools": "<|tool_call_start|>",
     "gemma4_tools": "<|tool_call>",
+    "mistral": "[TOOL_CALLS]",
 }
 
 

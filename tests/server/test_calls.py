@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from llguidance import LLTokenizer, TokenizerWrapper
 
 from core.api.chat import Tool, ToolCall
-from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax
+from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax, marks_of
 from core.formats.check import fault, refusal
-from core.formats.grammar import message_grammar
+from core.formats.grammar import grammar, message_grammar
 from core.helper.grammars import matcher
 from core.server.calls import CallPart, CallReader, Piece
 from core.server.protocols.completions import ChatWriter
@@ -46,8 +46,8 @@ TOOLS = (
         ),
     ),
 )
-SYNTAXES: tuple[ToolSyntax, ...] = ("hermes", "xml", "lfm2", "llama3", "gemma4", "harmony")
-BETWEEN: dict[ToolSyntax, str] = {"gemma4": ""}
+SYNTAXES: tuple[ToolSyntax, ...] = get_args(ToolSyntax)
+BETWEEN: dict[ToolSyntax, str] = {"gemma4": "", "mistral": ""}
 ARGUMENTS = {"town": 'A "b"\n</parameter> c', "days": 3, "unit": "C", "exact": True}
 
 
@@ -72,6 +72,8 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
                 for name, value in arguments.items()
             )
             return f"<|tool_call_start|>[weather({named})]<|tool_call_end|>"
+        case "mistral":
+            return f"[TOOL_CALLS]weather[ARGS]{json.dumps(arguments, ensure_ascii=False)}"
         case "llama3":
             return json.dumps({"name": "weather", "parameters": arguments})
         case "gemma4":
@@ -238,7 +240,14 @@ def test_a_long_argument_is_looked_at_in_linear_time() -> None:
     assert looks < 200
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4"])
+def test_a_long_word_in_a_list_of_calls_is_read_in_linear_time() -> None:
+    call = f"<|tool_call_start|>[f(x={'a' * 60_000})]<|tool_call_end|>"
+    began = time.process_time()
+    assert read("lfm2", [call]) == (call, [])
+    assert time.process_time() - began < 10  # a minute if every place in it is tried
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4", "mistral"])
 def test_calls_in_parallel_are_read_in_order(syntax: ToolSyntax) -> None:
     calls = (written(syntax, {"town": town, "unit": "C"}) for town in "abc")
     text, found = read(syntax, list(BETWEEN.get(syntax, "\n").join(calls)))
@@ -264,6 +273,8 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("gemma4", "<|tool_call>call:f{a:}<tool_call|>"), ("gemma4", "<|tool_call>{a:1}<tool_call|>"),
     ("gemma4", f"<|tool_call>call:f{{a:{'[' * 5_000}}}<tool_call|>"),
     ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"), ("gemma4", "<|tool_call>call:"),
+    ("mistral", "[TOOL_CALLS]f[ARGS]{a}"), ("mistral", '[TOOL_CALLS]f[ARGS]{"a": "'),
+    ("mistral", "[TOOL_CALLS]f {}"), ("mistral", "see [TOOL_CAL"),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
     for texts in ([text], list(text)):
@@ -294,12 +305,13 @@ def test_text_after_a_mark_without_a_call_streams_in_linear_time(begun: str) -> 
 
 @pytest.mark.parametrize(("syntax", "mark"), [
     ("hermes", "</tool_call>"), ("lfm2", "<|tool_call_end|>"), ("xml", "</function>\n</tool_call>"),
-    ("gemma4", "<tool_call|>"),
+    ("gemma4", "<tool_call|>"), ("mistral", "[TOOL_CALLS]f[ARGS]{}"),
 ])  # fmt: skip
 def test_a_mark_in_an_argument_ends_no_call(syntax: ToolSyntax, mark: str) -> None:
     arguments = {"town": f"a\n{mark} b", "unit": "C"}
-    text, calls = read(syntax, list(f"{written(syntax, arguments)} Done."))
-    assert text == "Done." and [json.loads(call.arguments) for call in calls] == [arguments]
+    after = "" if syntax == "mistral" else "Done."  # whose calls end with the reply
+    text, calls = read(syntax, list(f"{written(syntax, arguments)} {after}"))
+    assert text == after and [json.loads(call.arguments) for call in calls] == [arguments]
 
 
 def test_values_of_every_kind_are_read_between_marks() -> None:
@@ -361,7 +373,7 @@ def test_P3_arguments_are_held_to_their_schema(syntax: ToolSyntax) -> None:
         assert fault(form(syntax), written(syntax, bad)) != "", bad
     assert fault(form(syntax), "No.") != ""
     twice = BETWEEN.get(syntax, "\n").join([written(syntax, good)] * 2)
-    allowed = syntax in ("hermes", "xml", "gemma4")
+    allowed = syntax in ("hermes", "xml", "gemma4", "mistral")
     assert (fault(form(syntax), twice) == "") == allowed
     assert fault(form(syntax, parallel=False), twice) != ""
 
@@ -414,6 +426,20 @@ class _Tokens:
         ids = ([256 + self.control.index(part)] if part in self.control else [*part.encode()]
                for part in parts)  # fmt: skip
         return [token_id for each in ids for token_id in each]
+
+
+@pytest.mark.parametrize("syntax", ["hermes", "mistral"])
+def test_P3_marks_that_are_tokens_are_written_as_tokens(syntax: ToolSyntax) -> None:
+    tokens = _Tokens()
+    spelling = LLTokenizer(TokenizerWrapper(tokens), eos_token=[260])
+    call, ids = written(syntax, {"town": "a", "unit": "C"}), dict[str, int]()
+    for mark in marks_of(syntax):
+        ids[mark] = 256 + len(ids)
+        call = call.replace(mark, tokens.control[len(ids) - 1])
+    found = matcher(spelling, grammar(form(syntax), control=ids))
+    assert found.consume_tokens(tokens(call)) and found.is_accepting()
+    plain = matcher(spelling, grammar(form(syntax), control=ids))
+    assert not plain.consume_tokens(tokens(written(syntax, {"town": "a", "unit": "C"})))
 
 
 def test_P3_a_reply_in_messages_is_held_to_its_format() -> None:

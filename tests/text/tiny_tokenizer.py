@@ -50,7 +50,8 @@ KIMI_CONTROL = (
     "[BOS] [EOS] <|im_end|> <|im_user|> <|im_assistant|> <|im_system|> <|im_middle|>"
 ).split()
 MISTRAL_CONTROL = (
-    "<unk> <s> </s> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [THINK] [/THINK]"
+    "<unk> <s> </s> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [THINK] [/THINK] "
+    "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [ARGS] [TOOL_RESULTS] [/TOOL_RESULTS]"
 ).split()
 CALL_MARKS = "<tool_call> </tool_call>".split()
 LFM2_CONTROL = [
@@ -92,7 +93,7 @@ KIND = {
     "kimi": "kimi",
 }
 # Those without a template here.
-OTHERS = {"lfm2": "lfm2", "mistral": "mistral"}
+OTHERS = {"lfm2": "lfm2"}
 FAMILIES = tuple(KIND)
 # Templates with tools.
 CALLING = {
@@ -102,9 +103,13 @@ CALLING = {
     "llama3_tools": "llama3",
     "harmony": "harmony",
     "gemma4_tools": "gemma4_calls",
+    "mistral": "mistral",
 }
 # Templates of llama.cpp's source package, which has them as they were published.
-PUBLISHED = {"gemma4_tools": "google-gemma-4-31B-it"}
+PUBLISHED = {
+    "gemma4_tools": "google-gemma-4-31B-it",
+    "mistral": "mistralai-Ministral-3-14B-Reasoning-2512",
+}
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
 
