@@ -24,6 +24,7 @@ from core.client.blobs import BlobStore
 from core.system.private_files import write_whole
 from desktop.chat.chat import ChatController
 from desktop.chats.chats import ChatsController
+from desktop.engine.engine_status import Phase
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
@@ -184,7 +185,9 @@ class Deletion(QObject):
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
     def send_pending(self) -> None:
-        if not self._sending and self._engine.status.runs:
+        status = self._engine.status
+        # What a comparison caches is deleted when it has ended.
+        if not self._sending and status.runs and status.phase is not Phase.COMPARING:
             self._sending = True
             self._tasks.spawn(self._send(), tr("Forgetting deleted chats"))
 

@@ -5,14 +5,13 @@ No chat holds any of it, and what the engine cached for it is deleted.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation
-from core.api.commands import Forget, Generate
+from core.api.commands import Generate
 from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
 from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Queued
 from core.api.model_info import ModelInfo
@@ -23,7 +22,7 @@ from desktop.chat.transcript import LiveReply
 from desktop.engine.engine_status import Phase, model_name, shown_name
 from desktop.i18n import tr
 from desktop.services import Services
-from desktop.store.tables import messages
+from desktop.store.tables import chats, messages
 from desktop.store.tables.records import Attachment, Reply
 
 # The owner of what the engine caches for a comparison.
@@ -85,7 +84,6 @@ class CompareController(QObject):
         try:
             for side in self.sides:
                 await self._answer(side, conversation)
-            await self._forget()
         finally:
             self.running = False
             if not self._services.tasks.closed:
@@ -96,6 +94,8 @@ class CompareController(QObject):
         last: Finished | ErrorInfo
         try:
             self._say(side, tr("Waiting for the engine"))
+            # Before there is anything, so that it is deleted after a crash, too.
+            await self._services.database.run(chats.forget_later, KEY)
             await self._engine.until_settled()
             side.model = await self._load(side)
             last = await self._reply(side, side.model, conversation)
@@ -149,6 +149,8 @@ class CompareController(QObject):
                     return event.error
                 self._hear(side, event)
         finally:
+            # Nothing else ends it when Waymark is closed.
+            self._request.cancel()
             self._request = None
         raise AssertionError("a request ends with a last event")
 
@@ -172,10 +174,3 @@ class CompareController(QObject):
     def _say(self, side: Side, words: str) -> None:
         side.live.status = tr("Stopping") if self.stopping else words
         self.changed.emit()
-
-    async def _forget(self) -> None:
-        """The next comparison deletes what an engine that fails here keeps."""
-        folder = self.settings.to_load("").cache_folder
-        await self._engine.until_settled()
-        with contextlib.suppress(WaymarkError):
-            await self._engine.client.ask(Forget(chat=KEY, cache_folder=folder)).last()

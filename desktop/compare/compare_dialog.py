@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QComboBox, QDialog, QPlainTextEdit, QWidget
 
 from core.api.model_info import ModelInfo
@@ -94,6 +94,8 @@ class CompareDialog(QDialog):
     def _connect(self) -> None:
         self._start.clicked.connect(self._on_start)
         self._stop.clicked.connect(self._compare.stop)
+        # A picture of the screen hides it for a moment, and does not stop it.
+        self.finished.connect(self._compare.stop)
         self._drop.clicked.connect(lambda: self._attach(()))
         self.message.textChanged.connect(self._refresh)
         for choice in self.choices:
@@ -112,11 +114,6 @@ class CompareDialog(QDialog):
             self._library.survey()
         if not self._compare.running:
             self._take_question()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        if not event.spontaneous():
-            self._compare.stop()
 
     def _take_question(self) -> None:
         """The last question of the shown chat, unless another message was written here."""

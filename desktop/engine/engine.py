@@ -43,6 +43,8 @@ class EngineController(QObject):
         self.loaded: ModelSettings | None = None
         self._failure: ErrorInfo | None = None
         self._lent = False
+        # Settings of the model before the engine was lent.
+        self._before: ModelSettings | None = None
         self._waiting: list[asyncio.Future[None]] = []
         engine.subscribe(self._on_state)
 
@@ -110,23 +112,33 @@ class EngineController(QObject):
         model for everyone else."""
         if self.status.model is None and not self.status.asleep:
             self._wanted = None
-        self._lent = True
+        self._lent, self._before, self._failure = True, self._wanted, None
         self._set(EngineStatus(Phase.COMPARING))
 
     async def take_back(self) -> None:
-        """Load the model that was loaded before, or was chosen meanwhile."""
+        """Load the model that was chosen meanwhile; without one, or if it can't be loaded, the one
+        before."""
         await self.until_settled()
-        self._lent, wanted = False, self._wanted
-        if wanted is None and self.client.state in ANSWERING:
+        if self.client.model is not None and self.client.wanted != self._wanted:
+            # Otherwise it would stay if the load fails.
             with contextlib.suppress(WaymarkError):  # an engine that died meanwhile has none
-                await self._unload()
-        elif wanted is None:
-            await self._begin()
-        elif self.client.model is not None and self.client.wanted == wanted:
+                await self.client.unload()
+            await self.until_settled()
+        self._lent, wanted, before = False, self._wanted, self._before
+        there = self.client.model is not None and self.client.wanted == wanted
+        if there or (wanted is None and self.client.state in ANSWERING):
             self.loaded = wanted
             self._rest("")
+        elif wanted is None:
+            await self._begin()
         else:
+            # A restarted engine may be loading its last model again.
+            self.client.cancel_load()
             await self._load(wanted)
+            failed = self._failure is not None and self._wanted is wanted
+            if failed and before is not None and before != wanted:
+                self._wanted = before
+                await self._load(before)
 
     async def until_settled(self) -> None:
         """Wait while the engine is restarted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QGuiApplication, QHideEvent
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QDialog,
@@ -67,6 +67,8 @@ class LocalServerDialog(QDialog):
         close.clicked.connect(self.close)
         scroll = scrolled(content, "localServerScroll")
         column((scroll, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
+        # A key is shown once.
+        self.finished.connect(server.hide_key)
         server.changed.connect(self._show)
         server.engine.changed.connect(self._show)
         # A part of the screen is the title's.
@@ -80,12 +82,6 @@ class LocalServerDialog(QDialog):
         port = server.status.port or server.settings.port
         key = server.new_key or tr("YOUR-KEY")
         self._connect.show_snippets(snippets(Connection.of(port, key, server.engine.model)))
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        # A key is shown once. Minimising the window hides this one, too.
-        if not event.spontaneous():
-            self._server.hide_key()
 
 
 class AccessBox(QFrame):

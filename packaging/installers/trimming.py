@@ -51,7 +51,8 @@ def left_out(entry: Entry) -> bool:
 def is_shared(entry: Entry) -> bool:
     """True for libraries that are only linked by others: Qt's, or the system's."""
     folder = PurePath(entry[0]).parent.as_posix()
-    return folder in {".", "PySide6/Qt/lib"} and ".so" in entry[0]
+    is_module = entry[2] == "EXTENSION"
+    return folder in {".", "PySide6/Qt/lib"} and ".so" in entry[0] and not is_module
 
 
 def linked(entries: list[Entry]) -> set[str]:

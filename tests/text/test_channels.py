@@ -13,7 +13,7 @@ from core.api.chat import AssistantMessage, Conversation, Tool, ToolCall, ToolMe
 from core.api.params import Thinking
 from core.api.reply_format import ReplyFormat
 from core.engine.sampling import Constraint
-from core.server.calls import CallReader
+from core.server.calls import CallPart, CallReader
 from core.text.chat_text import ChatText, RenderedPrompt
 from tests.gguf.vocabularies import llama_models
 from tests.text.chats import GRID, TextOf, added_id, chat, sampled, system, user, words
@@ -107,10 +107,22 @@ def test_a_call_is_found_in_either_header(text_of: TextOf, header: str) -> None:
     assert json.loads(call.arguments) == {"town": "Caf\u00e9 -"}
 
 
-def test_a_call_that_is_cut_off_is_text() -> None:
-    for text in ('<|call|>weather<|message|>{"town', "<|call|>weather<|call|>", "<|call|><|call|>"):
-        reader = CallReader("harmony", TOOLS)
-        assert "".join(map(str, [*reader.push(text), *reader.close()])) == text
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('<|call|>weather<|message|>{"town', True),
+        ("<|call|>weather<|call|>", False),
+        ("<|call|><|call|>", False),
+    ],
+)
+def test_a_call_that_is_cut_off_is_text(text: str, named: bool) -> None:
+    """The name of a call is told as soon as it is complete."""
+    reader = CallReader("harmony", TOOLS)
+    pieces = [*reader.push(text), *reader.close()]
+    assert "".join(each for each in pieces if isinstance(each, str)) == text
+    started = [each.call.name for each in pieces if isinstance(each, CallPart)]
+    assert started == (["weather"] if named else [])
+    assert not any(isinstance(each, ToolCall) for each in pieces)
 
 
 def turns(

@@ -191,6 +191,10 @@ def delete_everything(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO forgets (key) VALUES (NULL)")
 
 
+def forget_later(connection: sqlite3.Connection, key: str) -> None:
+    connection.execute("INSERT INTO forgets (key) VALUES (?)", (key,))
+
+
 def next_to_forget(connection: sqlite3.Connection) -> ForgetRow | None:
     row = connection.execute("SELECT number, key FROM forgets ORDER BY number LIMIT 1").fetchone()
     if row is None:

@@ -101,7 +101,8 @@ async def test_two_models_answer_one_after_the_other(
     )
     # Nothing of it stays, and the chosen model was never another one.
     assert app.parts.chat_list.chats == [] and app.parts.transcript.rows == []
-    assert engine.forgotten == [("compare", str(folders.contexts))]
+    await until(lambda: engine.forgotten)
+    assert set(engine.forgotten) == {("compare", str(folders.contexts))}
     assert app.parts.settings.kept_path == app.parts.settings.settings.model.path == OWN
     assert SettingsFile(folders.settings_file).load()[0].model.path == OWN
 
@@ -121,6 +122,62 @@ async def test_L5_a_model_that_does_not_load_costs_its_own_side_only(
     assert app.parts.settings.kept_path == OWN
     assert app.parts.settings.settings.recent_models == recent
     assert SettingsFile(folders.settings_file).load()[0].model.path == OWN
+
+
+async def test_L5_a_model_chosen_meanwhile_that_does_not_load_leaves_the_one_before(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app, engine)
+    engine.models["/models/c"] = NotEnoughMemoryError("It needs 9 GB.")
+    press(app, "compareStart")
+    first = await asked(engine, 1)
+    app.parts.settings.set_model_path("/models/c")
+    app.parts.settings.load()
+    first.finish("Yes.")
+    (await asked(engine, 2)).finish("No.")
+    await until(lambda: "c was not loaded" in words(app, "toastText"))
+    await until(lambda: is_back(app))
+    assert engine.model is engine.models[OWN] and app.parts.settings.kept_path == OWN
+
+
+async def test_a_model_before_that_no_longer_loads_leaves_none_of_the_compared(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app, engine)
+    press(app, "compareStart")
+    (await asked(engine, 1)).finish("Yes.")
+    engine.models[OWN] = NotEnoughMemoryError("It needs 9 GB.")
+    (await asked(engine, 2)).finish("No.")
+    await until(lambda: app.parts.engine.status.phase is Phase.EMPTY)
+    assert engine.model is None and "own was not loaded" in app.parts.engine.status.trouble
+
+
+async def test_closing_waymark_amid_forgets_what_was_cached(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app, engine)
+    press(app, "compareStart")
+    first = await asked(engine, 1)
+    # Deleting something meanwhile deletes nothing of the comparison's before its end.
+    app.parts.deletion.send_pending()
+    assert engine.forgotten == []
+    app.window.close_asked.emit()
+    await app.gone.wait()
+    assert first.cancelled and set(engine.forgotten) == {("compare", str(folders.contexts))}
+
+
+async def test_a_picture_of_the_screen_does_not_stop_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app, engine)
+    press(app, "compareStart")
+    first = await asked(engine, 1)
+    dialog = find(app, CompareDialog, "compareDialog")
+    dialog.hide()
+    dialog.show()
+    assert not first.cancelled
+    dialog.reject()
+    assert first.cancelled
 
 
 async def test_an_engine_that_dies_costs_one_reply(open_app: OpenApp, engine: FakeEngine) -> None:

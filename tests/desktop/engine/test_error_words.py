@@ -115,3 +115,9 @@ def test_parts_of_a_message_are_translated_too(message: str, said: str) -> None:
 def test_an_error_is_said_in_two_sentences() -> None:
     info = ErrorInfo(name="ImageError", title="This picture is empty", message="Why?")
     assert error_text(info) == "Dieses Bild ist leer. Why?"
+
+
+def test_no_text_compiles_no_pattern() -> None:
+    error_words._patterns.cache_clear()
+    assert in_language("") == "" and error_words._patterns.cache_info().currsize == 0
+    assert in_language("Hello") == "Hello" and error_words._patterns.cache_info().currsize == 1
