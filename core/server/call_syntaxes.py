@@ -51,7 +51,9 @@ def written(arguments: dict[Any, Any]) -> str:
 # ------------------------------------------------------------------ calls that are being written
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_STRING = r""""(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?"""
+# Python's with three quotes come first; JSON has none.
+_TRIPLE = "|".join(rf"{each}(?:\\.|[^\\])*?(?:{each}|\Z)" for each in ('"""', "'''"))
+_STRING = rf"""{_TRIPLE}|"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?"""
 _MARK = re.escape(TEXT_MARK)
 # Strings, in which brackets and commas mean nothing, and these.
 _STEP = re.compile(rf"{_STRING}|[\[\](){{}},]", re.DOTALL)
@@ -211,7 +213,8 @@ def _of_python(text: str, _schemas: Schemas) -> list[ToolCall] | None:
         return [_python_call(each, names) for each in getattr(tree, "elts", [tree])]
     except SyntaxError as error:
         unfinished = error.msg.startswith("unterminated string")
-        return None if unfinished and error.lineno == source.count("\n") + 1 else []
+        unfinished = unfinished and error.lineno == source.count("\n") + 1
+        return None if unfinished or error.msg.startswith("unterminated triple") else []
     except (TypeError, ValueError, RecursionError, MemoryError):
         # A TypeError is a set's, of values that have no hash.
         return []

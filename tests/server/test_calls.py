@@ -334,6 +334,14 @@ def test_names_that_python_does_not_take_are_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_texts_in_three_quotes_are_read(quotes: str) -> None:
+    said = """it"s 'a', b=1 (c=2) <|tool_call_end|>\n]"""
+    call = f"[weather(town={quotes}{said}{quotes}, days=2)]"
+    _, calls = read("lfm2", list(f"<|tool_call_start|>{call}<|tool_call_end|>"))
+    assert [json.loads(each.arguments) for each in calls] == [{"town": said, "days": 2}]
+
+
 @pytest.mark.parametrize(("syntax", "call"), [
     ("hermes", '<tool_call>{"name": "weather", "arguments": {"town": "%s"}}</tool_call>'),
     ("lfm2", '<|tool_call_start|>[weather(town="%s")]<|tool_call_end|>'),
