@@ -79,7 +79,7 @@ class EmptyPage(QWidget):
         self.show_place(None)
 
     def show_place(self, place: Place | None) -> None:
-        """Where the first message is answered; None is this computer."""
+        """The server that answers the first message; None for this computer."""
         ask = tr("Ask a question below, or drop a picture and ask\u00a0about\u00a0it.")
         words = tr(
             "Everything stays on this computer. What the model has read is reused if possible: "

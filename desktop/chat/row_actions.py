@@ -1,4 +1,4 @@
-"""What a user can do with messages in the transcript: one signal for each action."""
+"""Actions on messages of the transcript: one signal for each."""
 
 from __future__ import annotations
 

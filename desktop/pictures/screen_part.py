@@ -104,7 +104,7 @@ class ScreenCover(QWidget):
 
     @property
     def _part(self) -> QRectF:
-        """Where the pointer was dragged, counted from the screen's corner."""
+        """The rectangle of the drag, relative to the screen's corner."""
         return QRectF(self._start, self._end).normalized().intersected(self._screen)
 
     def _finish(self, part: QRectF | None = None) -> None:

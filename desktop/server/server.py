@@ -128,7 +128,7 @@ class ServerController(QObject):
         self._change(changes)
 
     def allow_pages(self, addresses: str) -> None:
-        """What is no address is left out."""
+        """Texts that are no address are left out."""
         origins = list[str]()
         for address in addresses.replace(",", " ").split():
             with contextlib.suppress(InvalidRequestError):

@@ -1,4 +1,4 @@
-"""What opens over the window: models, servers, search, documents, and pictures in full size."""
+"""Dialogs over the window: models, servers, search, documents, and pictures in full size."""
 
 from __future__ import annotations
 
