@@ -18,6 +18,7 @@ from desktop import theme
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList
+from desktop.compare.compare import CompareController
 from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.models.downloads import RUNNING, DownloadsController
@@ -41,18 +42,26 @@ class Work(QObject):
     changed = Signal()
 
     def __init__(
-        self, replies: Replies, downloads: DownloadsController, server: ServerController
+        self,
+        replies: Replies,
+        downloads: DownloadsController,
+        server: ServerController,
+        compare: CompareController,
     ) -> None:
         super().__init__()
         self._replies, self._downloads, self._server = replies, downloads, server
+        self._compare = compare
         self._busy = False
         for each in (replies.progressed, replies.ended, downloads.changed, server.listed):
+            each.connect(self._look)
+        for each in (compare.begun, compare.changed):
             each.connect(self._look)
 
     @property
     def replying(self) -> bool:
-        """A reply is written to the user, or to a program through the local server."""
-        return bool(self._replies.live) or self._server.replying
+        """A reply is written to the user, in a chat or a comparison, or to a program through the
+        local server."""
+        return bool(self._replies.live) or self._server.replying or self._compare.running
 
     @property
     def downloading(self) -> bool:

@@ -140,7 +140,7 @@ class WindowParts(QObject):
             self.tasks, self.settings, self.engine, folders, self.library.find
         )
         self.deletion.everything_gone.connect(self.server.forget)
-        self.work = Work(self.replies, self.downloads, self.server)
+        self.work = Work(self.replies, self.downloads, self.server, self.compare)
         self.wakefulness = Wakefulness(self.work, self.settings, self.tasks)
         self.replies.ended.connect(self._on_ended)
 

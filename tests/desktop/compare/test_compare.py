@@ -78,6 +78,8 @@ async def test_two_models_answer_one_after_the_other(
     first = await asked(engine, 1)
     assert engine.loads[-1].path == A and words(app, "compareStop") == "Stop"
     assert app.parts.engine.status.words() == "Comparing two models"
+    # The computer stays awake, and closing asks.
+    assert app.parts.work.busy
     content = first.conversation.messages[-1]
     assert content.role == "user" and content.content == (TextPart(text="Why is the sky blue?"),)
     used = CacheBytes(kv=200_000_000, checkpoints=50_000_000)
@@ -89,6 +91,7 @@ async def test_two_models_answer_one_after_the_other(
     second.say("The *air*.")
     second.finish()
     await until(lambda: is_back(app))
+    await until(lambda: not app.parts.work.busy)
     assert [each.path for each in engine.loads[loads:]] == [A, B, OWN]
     assert texts(app) == ["**Scattering.**", "The *air*."]
     assert shown(app, "compareName") == [
