@@ -119,7 +119,11 @@ def oracle_of(made: Quantised, place: Path) -> Any:
     # Experts may be stacked in the file alone, and multipliers are folded into it.
     kept = load_file(place / WEIGHTS)
     kept = {name: each for name, each in kept.items() if name not in expected.values()}
-    given = {expected.get(each, name): file.look_up(name).float() for each, name in found.items()}
+    given = {each: file.look_up(name).float() for each, name in found.items()}
+    for each in [each for each in given if "gate_proj" in each and each not in expected]:
+        both = given.pop(each), given.pop(each.replace("gate_proj", "up_proj"))
+        given[whole_of(each)] = torch.cat(both, 1 if "experts" in each else 0)
+    given = {expected.get(each, found.get(each, each)): value for each, value in given.items()}
     save_file(kept | given, place / WEIGHTS, {"format": "pt"})
     config = json.loads((place / "config.json").read_text())
     for name in (each for each in config if "multiplier" in each):
@@ -128,6 +132,12 @@ def oracle_of(made: Quantised, place: Path) -> Any:
     (place / "config.json").write_text(json.dumps(config))
     auto = SEEING if "vision_config" in config else AUTO
     return auto.from_pretrained(place, dtype=torch.float32).eval()
+
+
+def whole_of(gate: str) -> str:
+    """The published name of a gate together with what it opens."""
+    shared = gate.replace("shared_mlp.gate_proj", "shared_mlp.input_linear")
+    return shared if shared != gate else gate.replace("gate_proj", "gate_up_proj")
 
 
 def logits_of(oracle: Any, ids: tuple[int, ...]) -> Tensor:
