@@ -38,7 +38,7 @@ class Photographer:
 
     async def until(self, reached: Callable[[], object]) -> None:
         async with asyncio.timeout(REPLY_S):
-            while not reached():  # noqa: ASYNC110 - what is waited for has no common signal
+            while not reached():  # noqa: ASYNC110 - the conditions have no common signal
                 await asyncio.sleep(0.1)
 
     async def take(self, name: str, of: QWidget | None = None) -> None:
