@@ -155,7 +155,9 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
+        edges = {token for token, role in self._usage.roles.items() if role == "edge"}
+        at_edges = {run for run in prompt.runs if run.end.token in edges}
+        return at_edges.union(plan(prompt, settings.interval), [prompt.runs[-1]])
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
         self._copies.wait()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-from core.api.prompt import CutKind, Image, Run
+from core.api.prompt import Image, Run
 from core.cache.disk.segment import SegmentDamagedError, SegmentId, SegmentKind, largest_copy
 from core.cache.disk.store import SegmentStore, Window
 from core.cache.embeddings import EmbeddingCache
@@ -157,7 +157,7 @@ class DiskTier:
         for node in ends[:-1]:
             if node.role == "user":
                 self._wanted.pop(node.key, None)
-        edges = [node for node in held if node.ends(CutKind.IMAGE_END)]
+        edges = [node for node in held if node.is_edge]
         system = [node for node in held if node.role == "system"]
         for node in (*system[-1:], *edges[-1:], *_last_pause(held), *ends[-1:]):
             if not self.holds_state(node):

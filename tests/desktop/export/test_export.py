@@ -66,6 +66,7 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
     app.window.actions_by_name["actionPrint"].trigger()
     await until(lambda: app.window.findChildren(QPrintDialog))
     dialog = find(app, QPrintDialog, "printDialog")
+    assert dialog.printer().docName() == "Which bird"
     dialog.printer().setOutputFileName(str(printed))
     dialog.done(QPrintDialog.DialogCode.Accepted)
     await until(lambda: words(app, "toastText") == f"Sent to {printed}.")
