@@ -3640,6 +3640,10 @@ Modell: {model}</translation>
         <translation>Ausgeschaltet: Jeder Beitrag liest den ganzen Chat neu.</translation>
     </message>
     <message>
+        <source>{checkpoints} of one chat: up to {total}.</source>
+        <translation>{checkpoints} eines Chats: bis zu {total}.</translation>
+    </message>
+    <message>
         <source>{checkpoints}: up to {total}.</source>
         <translation>{checkpoints}: bis zu {total}.</translation>
     </message>
