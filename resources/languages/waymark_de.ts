@@ -1100,6 +1100,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Neuer Ordner</translation>
     </message>
     <message>
+        <source>Moved to {folder}. It is listed at the top, because it is pinned.</source>
+        <translation>Nach {folder} verschoben. Der Chat steht oben, weil er angeheftet ist.</translation>
+    </message>
+    <message>
         <source>New chats begin with</source>
         <translation>Neue Chats beginnen mit</translation>
     </message>
@@ -1840,8 +1844,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nur Antworten, die Sie behalten, werden zu Chats.</translation>
     </message>
     <message>
-        <source>{tokens} tokens were read before, so the first token came sooner.</source>
-        <translation>{tokens} Token waren schon gelesen, deshalb kam das erste Token früher.</translation>
+        <source>{tokens} tokens were read before, which made this reply faster.</source>
+        <translation>{tokens} Token waren schon gelesen, was diese Antwort beschleunigt hat.</translation>
     </message>
     <message>
         <source>Memory: {weights} for the weights, {context} for the context</source>
