@@ -5906,6 +5906,10 @@ Modell: {model}</translation>
         <translation>Ein anderes Waymark verwendet {folder}. Beenden Sie es zuerst oder wählen Sie einen anderen Datenordner.</translation>
     </message>
     <message>
+        <source>Contexts can&apos;t be kept in {folder}: {reason}.</source>
+        <translation>Kontexte können nicht in {folder} gespeichert werden: {reason}.</translation>
+    </message>
+    <message>
         <source>The download needs {needed} GB more on the disk of {folder}, where {free} GB are free.</source>
         <translation>Der Download braucht noch {needed} GB auf dem Datenträger von {folder}, auf dem {free} GB frei sind.</translation>
     </message>
@@ -6104,6 +6108,10 @@ Modell: {model}</translation>
     <message>
         <source>It is no JSON, or is damaged.</source>
         <translation>Sie ist kein JSON oder beschädigt.</translation>
+    </message>
+    <message>
+        <source>the disk has {left} GiB left, and Waymark leaves {floor} GiB free</source>
+        <translation>auf dem Datenträger sind {left} GiB frei, und Waymark lässt {floor} GiB frei</translation>
     </message>
     <message>
         <source>No such file or directory</source>
