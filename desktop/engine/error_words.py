@@ -233,6 +233,7 @@ _MESSAGES = (
         "", "Another Waymark uses {folder}. Close it first, or choose another data folder."
     ),
     QT_TRANSLATE_NOOP("", "Contexts can't be kept in {folder}: {reason}."),
+    QT_TRANSLATE_NOOP("", "the disk has {left} GiB left, and Waymark leaves {floor} GiB free"),
     # Downloads and models on this computer
     QT_TRANSLATE_NOOP(
         "",
@@ -319,9 +320,8 @@ _MESSAGES = (
     QT_TRANSLATE_NOOP("", "It was written by a newer version of Waymark."),
     QT_TRANSLATE_NOOP("", "It is no JSON, or is damaged."),
 )
-# What the engine and systems say, in English unless they were told another language.
+# What systems say, in English unless they were told another language.
 _REASONS = (
-    QT_TRANSLATE_NOOP("", "the disk has {left} GiB left, and Waymark leaves {floor} GiB free"),
     QT_TRANSLATE_NOOP("", "No such file or directory"),
     QT_TRANSLATE_NOOP("", "Permission denied"),
     QT_TRANSLATE_NOOP("", "No space left on device"),
