@@ -31,7 +31,8 @@ AROUND_REPLY: dict[ToolSyntax, tuple[str, str]] = {
     "mistral": (MARKS["mistral"][0], f"{ARGUMENTS_MARK}{{}}"),
 }
 
-SlotKind = Literal["text", "thought", "answer", "call", "tool"]
+# A "part" is a text that another one of the same message follows.
+SlotKind = Literal["text", "part", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -228,10 +229,13 @@ def template_message(
         text = write(index, message.text, "text")
         return {"role": "system", "content": _content([{"type": "text", "text": text}], style)}
     parts = [
-        {"type": "text", "text": write(index, part.text, "text")}
+        {
+            "type": "text",
+            "text": write(index, part.text, "part" if isinstance(after, TextPart) else "text"),
+        }
         if isinstance(part, TextPart)
         else {"type": "image"}
-        for part in message.content
+        for part, after in zip(message.content, (*message.content[1:], None), strict=True)
     ]
     return {"role": "user", "content": _content(parts, style)}
 

@@ -13,6 +13,12 @@ from core.models.decoder import Decoder
 from core.weights.container import Container
 from tests.bench.peer import PATCH_NUMBERS
 
+# How configs spell the number of experts, and of those that a token goes through.
+_EXPERTS = (
+    ("num_experts", "num_local_experts"),
+    ("num_experts_per_tok", "num_experts_per_token", "top_k_experts"),
+)
+
 
 def held_bytes(model: Decoder) -> int:
     """Bytes of all weights, in the format they are kept in."""
@@ -31,8 +37,10 @@ def token_operations(folder: Container) -> int:
     apart."""
     text = folder.config.get("text_config", folder.config)
     experts = _numbers(folder, ".experts.")
-    count = text.get("num_experts", text.get("num_local_experts", 0))
-    active = experts * text["num_experts_per_tok"] // count if experts else 0
+    active = 0
+    if experts:
+        count, k = (next(text[name] for name in names if name in text) for names in _EXPERTS)
+        active = experts * k // count
     return 2 * (_numbers(folder, ".layers.") - experts + active)
 
 

@@ -16,7 +16,7 @@ from tests.bench.llama.build import Build
 from tests.gguf.llama_converter import convert
 
 # What stands in place of a precision where both run the same file.
-MIXES = ("Q4_K_M", "Q8_0")
+MIXES = ("Q4_K_M", "Q8_0", "MXFP4_MOE")
 FORMATS = {"bfloat16": "BF16", "int8": "Q8_0", "int4": "Q4_0", **{each: each for each in MIXES}}
 
 
