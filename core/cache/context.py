@@ -251,11 +251,18 @@ class ContextCache:
         return self.disk.write_some(self.tree, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        return [
-            (node.end, node.checkpoint.num_bytes + sum(r.num_bytes for r in self.tree.tails(node)))
-            for node in self.tree.match(keys)
-            if node.checkpoint is not None and self.recurrent
-        ]
+        """Checkpoints and their bytes; rows in windows count once, at the first that needs them."""
+        counted: dict[Node, int] = {}
+        found = []
+        for node in self.tree.match(keys) if self.recurrent else ():
+            if node.checkpoint is not None:
+                before = sum(counted.values())
+                for at, count in self.tree.window(node):
+                    counted[at] = max(count, counted.get(at, 0))
+                rows = sum(counted.values()) - before
+                num_bytes = rows * self.kv_buffer.tail_bytes_per_token
+                found.append((node.end, node.checkpoint.num_bytes + num_bytes))
+        return found
 
     def tier_of(self, key: bytes) -> MemoryTier | None:
         node = self.tree.get(key)
