@@ -223,7 +223,8 @@ def _row_bytes(node: Node) -> int:
 def _tokens_to_read(node: Node) -> tuple[int, int]:
     text = pictures = 0
     for at in node.upwards():
-        if at is not node and at.checkpoint is not None:
+        # An edge in a long text is spare: the message's end keeps its worth.
+        if at is not node and at.checkpoint is not None and at.role != "edge":
             break
         if at.run is not None and isinstance(at.run.content, Image):
             pictures += at.num_tokens
