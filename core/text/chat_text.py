@@ -294,7 +294,10 @@ class ChatText:
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
         if self.tools is None and next(tool_texts(conversation), None) is not None:
-            raise NoToolsError("This model's chat template has no tools.")
+            raise NoToolsError(
+                "This model's chat template has no tools, or writes calls in a syntax that "
+                "Waymark can't read."
+            )
         last = messages[-1]
         if isinstance(last, UserMessage) and not any(
             not isinstance(part, TextPart) or part.text.strip() for part in last.content

@@ -3392,6 +3392,26 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Änderungen ignoriert: {lines}</translation>
     </message>
     <message>
+        <source>Show prompts and replies here</source>
+        <translation>Anfragen und Antworten hier zeigen</translation>
+    </message>
+    <message>
+        <source>The texts of the latest 20 requests are kept in memory until you switch this off or the server stops. They are saved nowhere.</source>
+        <translation>Die Texte der letzten 20 Anfragen bleiben im Arbeitsspeicher, bis Sie dies ausschalten oder der Server endet. Gespeichert werden sie nirgends.</translation>
+    </message>
+    <message>
+        <source>Prompt and reply</source>
+        <translation>Anfrage und Antwort</translation>
+    </message>
+    <message>
+        <source>Nothing was kept of this request: it is still running, or is too old.</source>
+        <translation>Von dieser Anfrage ist nichts da: Sie läuft noch oder ist zu alt.</translation>
+    </message>
+    <message>
+        <source>Select a request to see its text.</source>
+        <translation>Wählen Sie eine Anfrage, um ihren Text zu sehen.</translation>
+    </message>
+    <message>
         <source>Refused: wrong key</source>
         <translation>Abgelehnt: falscher Schlüssel</translation>
     </message>
@@ -3642,6 +3662,10 @@ Modell: {model}</translation>
     <message>
         <source>Switched off: every turn reads the whole chat again.</source>
         <translation>Ausgeschaltet: Jeder Beitrag liest den ganzen Chat neu.</translation>
+    </message>
+    <message>
+        <source>{checkpoints} of one chat: up to {total}.</source>
+        <translation>{checkpoints} eines Chats: bis zu {total}.</translation>
     </message>
     <message>
         <source>{checkpoints}: up to {total}.</source>

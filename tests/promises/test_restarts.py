@@ -148,7 +148,8 @@ def test_D2_what_is_written_is_proportional_to_what_is_new(
     written, settled = 0, 0
     for turn in range(5):
         shown = [picture(turn + 1)] if turn in (0, 3) else []
-        chat.append(user(*shown, words(30 + 20 * turn, f"t{turn}-")))
+        is_long = turn > 1
+        chat.append(user(*shown, words(20 + 20 * turn if is_long else 8, f"t{turn}-")))
         answer = kept.ask(chat)
         chat.append(answer.reply)
         before = settled
@@ -159,9 +160,10 @@ def test_D2_what_is_written_is_proportional_to_what_is_new(
         rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV))
         runs = len(files(kept, SegmentKind.KV))
         kept.write()
-        # The settled reply's end, a new picture's edge, and once the system prompt's end.
+        # The settled reply's end, the last edge of a picture or long text, and once the system
+        # prompt's end.
         new_states = len(files(kept, SegmentKind.STATE)) - states
-        assert new_states == 1 + bool(shown) + (turn == 0)
+        assert new_states == 1 + (bool(shown) or is_long) + (turn == 0)
         new_rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV)) - rows
         new_runs = len(files(kept, SegmentKind.KV)) - runs
         data = (settled - before) * per_token
