@@ -92,24 +92,13 @@ def _space(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
     return lambda given, state: (kernel if given.b.shape[-1] <= widest else plain)(given, state)
 
 
-def causal_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    window: int | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
+def causal_attention(queries: Tensor, keys: Tensor, values: Tensor, *limits: Any) -> Tensor:
     """More tokens than one are torch's."""
     num_queries, num_heads, head_dim = queries.shape
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
-        return fused.causal_attention(queries, keys, values, scale, window, sinks)
-    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window, sinks)
-
-
-def step_attention(queries: Tensor, keys: Tensor, values: Tensor, *limits: Any) -> Tensor:
-    return fused.each_alone(causal_attention, queries, keys, values, *limits)
+        return fused.causal_attention(queries, keys, values, *limits)
+    return decode_attention(queries, keys, values, LENGTHS.of(keys), *limits)
 
 
 GPU_OPS = Ops(
@@ -131,7 +120,7 @@ GPU_OPS = Ops(
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,
-    step_attention=step_attention,
+    step_attention=partial(fused.each_alone, causal_attention),
     swiglu=swiglu,
     geglu=geglu,
     clamped_swiglu=clamped_swiglu,

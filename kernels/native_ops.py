@@ -20,7 +20,6 @@ from kernels.experts.native import make_bank, route, weighted_sum
 from kernels.native import recurrent
 from kernels.native.library import (
     TYPES,
-    Kernel,
     Library,
     address,
     has_dense_tokens,
@@ -120,36 +119,23 @@ def _rotate(library: Library, heads: Tensor, cosine: Tensor, sine: Tensor) -> Te
     return result
 
 
-def _swiglu(library: Library, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor | None:
-    return _gated_product(library.swiglu, gate, up, multiplier)
-
-
-def _geglu(library: Library, gate: Tensor, up: Tensor) -> Tensor | None:
-    return _gated_product(library.geglu, gate, up, 1.0)
-
-
-def _clamped_swiglu(
-    library: Library, gate: Tensor, up: Tensor, slope: float, limit: float
-) -> Tensor | None:
-    return _gated_product(library.clamped_swiglu, gate, up, slope, limit)
-
-
-def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
-    return _gated_product(library.reglu, inputs, inputs, 1.0)
-
-
 def _gated_product(
-    kernel: Kernel, gate: Tensor, up: Tensor, multiplier: float, limit: float = 0.0
-) -> Tensor | None:
+    kernel: str, library: Library, gate: Tensor, up: Tensor, multiplier: float = 1.0,
+    limit: float = 0.0,
+) -> Tensor | None:  # fmt: skip
     alike = gate.shape == up.shape and gate.dtype == up.dtype
     if not (alike and gate.dim() == 2 and in_rows(gate) and in_rows(up)):
         return None
     result = torch.empty(gate.shape, dtype=gate.dtype)
-    kernel(
+    getattr(library, kernel)(
         *map(address, (gate, up, result)), *gate.shape, gate.stride(0), up.stride(0), multiplier,
         limit, is_bfloat(gate), get_num_threads(),
     )  # fmt: skip
     return result
+
+
+def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
+    return _gated_product("reglu", library, inputs, inputs)
 
 
 def _open_gate(library: Library, attended: Tensor, gate: Tensor) -> Tensor | None:
@@ -266,9 +252,9 @@ _TABLE: dict[str, Native] = {
     "gated_rms_norm": _gated_rms_norm,
     "gated_group_norm": _gated_group_norm,
     "rotate": _rotate,
-    "swiglu": _swiglu,
-    "geglu": _geglu,
-    "clamped_swiglu": _clamped_swiglu,
+    "swiglu": partial(_gated_product, "swiglu"),
+    "geglu": partial(_gated_product, "geglu"),
+    "clamped_swiglu": partial(_gated_product, "clamped_swiglu"),
     "squared_relu": _squared_relu,
     "open_gate": _open_gate,
     "add": _add,
@@ -279,10 +265,10 @@ _TABLE: dict[str, Native] = {
     "recurrent_gated_delta_step": recurrent.delta_step,
     "chunked_gated_delta_": recurrent.delta_chunks,
     "time_steps": recurrent.time_steps,
-    "mamba1_step": recurrent.mamba1_step,
-    "mamba1_run_": recurrent.mamba1_run,
-    "mamba2_step": recurrent.mamba2_step,
-    "mamba2_run_": recurrent.mamba2_run,
+    "mamba1_step": partial(recurrent.mamba1, "mamba1_step"),
+    "mamba1_run_": partial(recurrent.mamba1, "mamba1_run"),
+    "mamba2_step": partial(recurrent.mamba2, "mamba2_step"),
+    "mamba2_run_": partial(recurrent.mamba2, "mamba2_run"),
     "step_attention": _step_attention,
     "route": route,
     "weighted_sum": weighted_sum,

@@ -8,10 +8,21 @@ from pydantic import Field
 
 from core.api.params import Frozen, Settings
 
-ToolSyntax = Literal["hermes", "xml", "lfm2", "llama3", "gemma4", "harmony", "mistral"]
+ToolSyntax = Literal[
+    "hermes",
+    "xml",
+    "lfm2",
+    "llama3",
+    "gemma4",
+    "harmony",
+    "mistral",
+    "mistral_ids",
+    "mistral_list",
+]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
 calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), a message
-to a function (gpt-oss), or a name and JSON between marks (Ministral 3)."""
+to a function (gpt-oss), a name and JSON between marks (Ministral 3), also with the call's id
+(Mistral Small 3.2), or a list of JSON objects (Mistral Nemo)."""
 
 MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "hermes": ("<tool_call>", "</tool_call>"),
@@ -23,9 +34,15 @@ MARKS: dict[ToolSyntax, tuple[str, str]] = {
     "harmony": ("<|call|>", "<|call|>"),
     # A call ends where the next one begins, or with the reply.
     "mistral": ("[TOOL_CALLS]", ""),
+    "mistral_ids": ("[TOOL_CALLS]", ""),
+    "mistral_list": ("[TOOL_CALLS]", ""),
 }
 ARGUMENTS_MARK = "[ARGS]"
 """Mistral's models write this mark between a function's name and the arguments."""
+ID_MARK = "[CALL_ID]"
+"""Some of them write this mark and the call's id in between."""
+SHORT_ID = "[A-Za-z0-9]{9}"
+"""The only ids that their templates take."""
 TEXT_MARK = '<|"|>'
 """Gemma 4 writes this mark before and after each text in a call."""
 RESULT_BEGIN = "<|tool_response>"
@@ -34,12 +51,16 @@ RESULT_ENDS = ("</tool_response>", "<tool_response|>")
 """The end of one of several results in a message of Qwen's and of Gemma 4's templates."""
 
 
-INNER_MARKS: dict[ToolSyntax, str] = {"gemma4": TEXT_MARK, "mistral": ARGUMENTS_MARK}
+INNER_MARKS: dict[ToolSyntax, tuple[str, ...]] = {
+    "gemma4": (TEXT_MARK,),
+    "mistral": (ARGUMENTS_MARK,),
+    "mistral_ids": (ID_MARK, ARGUMENTS_MARK),
+}
 
 
 def marks_of(syntax: ToolSyntax) -> tuple[str, ...]:
     """The spellings around calls and within them that may be single tokens."""
-    return tuple(filter(None, (*MARKS[syntax], INNER_MARKS.get(syntax))))
+    return tuple(filter(None, (*MARKS[syntax], *INNER_MARKS.get(syntax, ()))))
 
 
 LONGEST_TEXT = 256 * 2**10

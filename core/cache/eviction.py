@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from core.api.commands import tenant_of
-from core.api.prompt import CutKind, Image
+from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
@@ -200,13 +200,12 @@ def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) ->
     on_path = [node for node in path if node.checkpoint is not None or node is newcomer]
     users = [node for node in on_path if node.role == "user"]
     stops = [node for node in (*held, *([newcomer] if newcomer else [])) if node.is_stop]
-    edges = CutKind.IMAGE_START | CutKind.IMAGE_END
     named = (
         [node for node in on_path if node.ends_message][-1:],
         users[-1:],
         [node for node in on_path if node.role == "system"][-1:],
         sorted(stops, key=lambda node: node.last_used)[-1:],
-        [node for node in on_path if node.ends(edges)][-1:],
+        [node for node in on_path if node.is_edge][-1:],
         users[-2:-1],
     )
     assert len(named) == len(PRECIOUS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -61,18 +60,6 @@ class KVRows:
 
     def last(self, num_tokens: int) -> KVRows:
         return self.cut(self.num_tokens - num_tokens, self.num_tokens)
-
-    def split(self, counts: Sequence[int]) -> list[KVRows]:
-        """Views, from the last rows on."""
-        starts = [self.num_tokens - end for end in accumulate(counts)]
-        return [self.cut(start, start + count) for start, count in zip(starts, counts, strict=True)]
-
-
-def joined(parts: Sequence[KVRows]) -> KVRows:
-    """Copies, in one tensor each."""
-    layers = parts[0].layers if parts else ()
-    rows = {layer: zip(*(part.layers[layer] for part in parts), strict=True) for layer in layers}
-    return KVRows({layer: tuple(map(torch.cat, each)) for layer, each in rows.items()})
 
 
 class KVBuffer:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
+from core.api.prompt import EDGES, ORIGIN, Cut, CutKind, Run, TextRun
 from core.cache.kv_buffer import KVRows
 from core.cache.state import Checkpoint
 
-Role = Literal["system", "user", "reply", "pause"]
+# An "edge" is one of the last grid cuts in a user's message, whose end is edited most.
+Role = Literal["system", "user", "reply", "pause", "edge"]
 # 65,536 runs of 512 tokens are far more than anyone reads in a sitting; about 10 MB.
 REMEMBERED_KEYS = 65_536
 
@@ -72,6 +73,12 @@ class Node:
     @property
     def ends_message(self) -> bool:
         return self.ends(CutKind.MESSAGE_END)
+
+    @property
+    def is_edge(self) -> bool:
+        """Of two edges in a text the first serves edits that begin before the second as well."""
+        second = self.parent is not None and self.parent.role == "edge"
+        return self.ends(EDGES) or (self.role == "edge" and not second)
 
     def upwards(self) -> Iterator[Node]:
         node: Node | None = self

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from core.api.prompt import CutKind, Prompt, Run
+from core.api.prompt import EDGES, CutKind, Prompt, Run
 
 # The share of the newest measurement: speeds follow a machine that gets busy within a few requests.
 NEWEST = 0.3
@@ -14,7 +14,7 @@ NEWEST = 0.3
 FADING = 0.9
 # Seconds per byte of a slow disk, until this one was measured: only eviction goes by it.
 UNMEASURED_DISK = 1e-8
-_ALWAYS = CutKind.MESSAGE_END | CutKind.CALL | CutKind.IMAGE_START | CutKind.IMAGE_END
+_ALWAYS = CutKind.MESSAGE_END | CutKind.CALL | EDGES
 
 
 def rounded_interval(interval: int, grid: int) -> int:
@@ -22,8 +22,8 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs whose ends get a checkpoint: message ends, starts of tool calls, image edges, and
-    grid cuts at least `interval` tokens apart."""
+    """The runs whose ends get a checkpoint: message ends, starts of tool calls, edges of images and
+    documents, and grid cuts at least `interval` tokens apart."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -43,7 +43,7 @@ PRECIOUS = (
     "its last user-message end",
     "the system prompt's end",
     "the newest stop",
-    "the last image edge",
+    "the last edge of a picture, a document or a long text",
     "the user-message end before",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Literal
 
 import torch
@@ -90,7 +91,7 @@ class Restorer:
         node, deeper, _ = self._choose(prompt, keys, set(), always, off)
         if deeper:
             held = min(deeper, len(self.tree.match(keys)))
-            return deeper, self.disk.bytes_to_fetch(prompt.runs[held:deeper])
+            return deeper, self.disk.bytes_to_fetch(prompt.runs[:deeper], deeper - held)
         return len(node.path()) if node is not None else 0, 0
 
     def start(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
@@ -138,14 +139,14 @@ class Restorer:
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]
     ) -> tuple[Node, Checkpoint, list[KVRows]]:
-        checkpoint, window = self.disk.checkpoint(keys[depth - 1])
+        counts = self.tree.window_rows(run.num_tokens for run in reversed(prompt.runs[:depth]))
+        window = list(zip(reversed(keys[:depth]), counts, strict=False))
+        checkpoint, tails = self.disk.checkpoint(keys[depth - 1], window)
         if checkpoint is None or not checkpoint.state.matches(self.specs):
             raise RestoreFailedError("the state on disk is gone or damaged")
-        counts = self.tree.window_rows(run.num_tokens for run in reversed(prompt.runs[:depth]))
-        # Windows of one token need no rows before it.
-        if counts and not window.matches(self.live.kv_buffer.windowed, sum(counts)):
+        windowed = self.live.kv_buffer.windowed
+        if not all(map(KVRows.matches, tails, repeat(windowed), counts)):
             raise RestoreFailedError("the windows on disk are of another kind")
-        tails = window.split(counts)
         node = self.tree.root
         for run in prompt.runs[:depth]:
             node = self.tree.place(node, run)

@@ -8,23 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-from core.api.prompt import CutKind, Image, Run
-from core.cache.disk.segment import SegmentDamagedError, SegmentKind, largest_copy
-from core.cache.disk.store import SegmentStore
+from core.api.prompt import Image, Run
+from core.cache.disk.segment import SegmentDamagedError, SegmentId, SegmentKind, largest_copy
+from core.cache.disk.store import SegmentStore, Window
 from core.cache.embeddings import EmbeddingCache
-from core.cache.kv_buffer import KVBuffer, KVRows, joined
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.policy import Throughput
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
 
-# A segment is read through one buffer of its own size.
-BUFFERS = 2
 # Reading again must be estimated so many times as fast before what is on disk is passed by.
 CLEARLY = 2.0
-_WINDOW = "window."
-Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str]]
+Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str], Sequence[Window]]
 
 
 class DiskTier:
@@ -39,12 +36,12 @@ class DiskTier:
         ledger: Ledger,
         throughput: Throughput,
         make_room: Callable[[Held, int], bool],
-        row_bytes: int,
+        kv_buffer: KVBuffer,
         state_bytes: int,
     ) -> None:
-        """`row_bytes` are a token's, `state_bytes` a checkpoint's with its windows."""
+        """`state_bytes` are a checkpoint's, without its windows."""
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
-        self._row_bytes, self._state_bytes = row_bytes, state_bytes
+        self._kv_buffer, self._state_bytes = kv_buffer, state_bytes
 
     @property
     def num_bytes(self) -> int:
@@ -93,38 +90,43 @@ class DiskTier:
         pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
         text = sum(run.num_tokens for run in runs) - pictures
         reading = self._throughput.read_seconds(text, pictures)
-        num_bytes = self.bytes_to_fetch(runs[len(runs) - num_fetched :])
+        num_bytes = self.bytes_to_fetch(runs, num_fetched)
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
-    def bytes_to_fetch(self, runs: Sequence[Run]) -> int:
-        """Bytes of a state, and of the rows of `runs` before it."""
-        return sum(run.num_tokens for run in runs) * self._row_bytes + self._state_bytes
+    def bytes_to_fetch(self, runs: Sequence[Run], num_fetched: int) -> int:
+        """Bytes of the state after `runs` with its windows, and of the last runs' rows."""
+        tokens = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
+        kv_buffer = self._kv_buffer
+        window = min(kv_buffer.tail, runs[-1].end.token.value) * kv_buffer.tail_bytes_per_token
+        return tokens * kv_buffer.bytes_per_token + self._state_bytes + window
 
-    def checkpoint(self, key: bytes) -> tuple[Checkpoint | None, KVRows]:
-        """A checkpoint, and the rows of its windows."""
-        tensors = self._get(SegmentKind.STATE, key)
-        if tensors is None or "last_hidden" not in tensors:
-            return None, KVRows({})
+    def checkpoint(
+        self, key: bytes, window: Sequence[tuple[bytes, int]] = ()
+    ) -> tuple[Checkpoint | None, list[KVRows]]:
+        """A checkpoint, and the rows of its windows: of each run, by its key, so many last ones."""
+        stored = self.store.window(key) if self.store is not None else {}
+        parts = (SegmentId(SegmentKind.WINDOW, run, stored.get(run, 0)) for run, _ in window)
+        tensors, *tails = self._get(SegmentId(SegmentKind.STATE, key), *parts) or ({},)
+        if "last_hidden" not in tensors:
+            return None, []
         layers: dict[int, dict[int, Tensor]] = {}
-        window: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
-            if name.startswith(_WINDOW):
-                window[name.removeprefix(_WINDOW)] = tensor
-            elif name != "last_hidden":
+            if name != "last_hidden":
                 layer, index = map(int, name.split("."))
                 layers.setdefault(layer, {})[index] = tensor
         states = {
             layer: tuple(found[index] for index in sorted(found)) for layer, found in layers.items()
         }
-        return Checkpoint(RecurrentState(states), tensors["last_hidden"]), _rows_of(window)
+        rows = [_rows_of(part).last(count) for part, (_, count) in zip(tails, window, strict=True)]
+        return Checkpoint(RecurrentState(states), tensors["last_hidden"]), rows
 
     def rows(self, node: Node) -> KVRows | None:
-        tensors = self._get(SegmentKind.KV, node.key)
-        return _rows_of(tensors) if tensors is not None else None
+        found = self._get(SegmentId(SegmentKind.KV, node.key))
+        return _rows_of(found[0]) if found is not None else None
 
     def embedding(self, key: bytes) -> Tensor | None:
-        tensors = self._get(SegmentKind.EMBEDDING, key)
-        return tensors["embedding"] if tensors is not None else None
+        found = self._get(SegmentId(SegmentKind.EMBEDDING, key))
+        return found[0]["embedding"] if found is not None else None
 
     def own(self, owner: str, keys: Sequence[bytes]) -> None:
         """A chat resumes from a path, given from its end, and shares what is on disk of it."""
@@ -155,29 +157,29 @@ class DiskTier:
         for node in ends[:-1]:
             if node.role == "user":
                 self._wanted.pop(node.key, None)
-        edges = [node for node in held if node.ends(CutKind.IMAGE_END)]
+        edges = [node for node in held if node.is_edge]
         system = [node for node in held if node.role == "system"]
         for node in (*system[-1:], *edges[-1:], *_last_pause(held), *ends[-1:]):
             if not self.holds_state(node):
                 self._wanted[node.key] = node
 
-    def write_some(self, tree: PrefixTree, kv_buffer: KVBuffer, embeddings: EmbeddingCache) -> bool:
+    def write_some(self, tree: PrefixTree, embeddings: EmbeddingCache) -> bool:
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
-            segment = self._missing(node, kv_buffer, embeddings) if node in tree else None
-            tails = tree.tails(node) if segment and segment[0] is SegmentKind.STATE else []
+            segment = self._missing(self.store, node, tree, embeddings) if node in tree else None
             copied = largest_copy(segment[3]) if segment is not None else 0
-            copied += sum(rows.num_bytes for rows in tails)
             if copied > max(0, self._ledger.room(Held.IN_FLIGHT)):
                 return False
-            if segment is None or not self._put(self.store, segment, tails, copied):
+            with self._ledger.passing(Held.IN_FLIGHT, copied):
+                written = segment is not None and self.store.put(*segment)
+            if not written:
                 del self._wanted[key]
             if segment is not None:
                 return True
         return False
 
     def _missing(
-        self, node: Node, kv_buffer: KVBuffer, embeddings: EmbeddingCache
+        self, store: SegmentStore, node: Node, tree: PrefixTree, embeddings: EmbeddingCache
     ) -> Segment | None:
         """The first segment that a node's restore after a restart lacks, top runs first."""
         if node.checkpoint is None:
@@ -185,7 +187,7 @@ class DiskTier:
         path = node.path()
         for at in path:
             if not self.holds_rows(at.key):
-                return self._rows_segment(at, kv_buffer)
+                return self._rows_segment(at)
         if not self.holds_state(node):
             tensors = {
                 f"{layer}.{index}": tensor
@@ -193,7 +195,8 @@ class DiskTier:
                 for index, tensor in enumerate(state)
             }
             tensors["last_hidden"] = node.checkpoint.last_hidden
-            return SegmentKind.STATE, node.key, _parent(node), tensors, node.owners
+            windows = _windows(store, tree, node)
+            return SegmentKind.STATE, node.key, _parent(node), tensors, node.owners, windows
         for at in path:
             picture = at.run.content if at.run is not None else None
             held = embeddings.peek(picture.key) if isinstance(picture, Image) else None
@@ -201,48 +204,53 @@ class DiskTier:
                 continue
             if not self._has(SegmentKind.EMBEDDING, picture.key):
                 tensors = {"embedding": held.embedding}
-                return SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners
+                return SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners, ()
         return None
 
-    def _rows_segment(self, node: Node, kv_buffer: KVBuffer) -> Segment | None:
+    def _rows_segment(self, node: Node) -> Segment | None:
         assert node.run is not None
         rows = node.rows
         if rows is None and node.in_kv_buffer:
-            rows = kv_buffer.view(node.run.start.token.value, node.end.token.value)
+            rows = self._kv_buffer.view(node.run.start.token.value, node.end.token.value)
         if rows is None:
             return None
-        return SegmentKind.KV, node.key, _parent(node), _named(rows), node.owners
+        return SegmentKind.KV, node.key, _parent(node), _named(rows), node.owners, ()
 
-    def _put(
-        self, store: SegmentStore, segment: Segment, tails: Sequence[KVRows], copied: int
-    ) -> bool:
-        kind, key, parent, tensors, owners = segment
-        with self._ledger.passing(Held.IN_FLIGHT, copied):
-            # One tensor a layer: a header has no room for those of many short runs.
-            window = _named(joined(tails[::-1]), _WINDOW)
-            return store.put(kind, key, parent, {**tensors, **window}, owners)
-
-    def _get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
-        num_bytes = self.store.size(kind, key) if self.store is not None else 0
-        if not num_bytes or not self._make_room(Held.IN_FLIGHT, BUFFERS * num_bytes):
+    def _get(self, *names: SegmentId) -> list[dict[str, Tensor]] | None:
+        """All segments, or None."""
+        if (store := self.store) is None:
             return None
-        assert self.store is not None
-        with self._ledger.passing(Held.IN_FLIGHT, BUFFERS * num_bytes):
+        places = [(name.kind, name.key, name.num_rows) for name in names]
+        sizes = [store.size(*place) for place in places]
+        # Each is read through one buffer of its own size.
+        passing = sum(sizes) + max(sizes)
+        if not all(sizes) or not self._make_room(Held.IN_FLIGHT, passing):
+            return None
+        with self._ledger.passing(Held.IN_FLIGHT, passing):
             began = time.perf_counter()
             try:
-                tensors = self.store.get(kind, key)
+                found = [tensors for place in places if (tensors := store.get(*place)) is not None]
             except SegmentDamagedError:
                 return None
-            self._throughput.note_disk(num_bytes, time.perf_counter() - began)
-            return tensors
+            self._throughput.note_disk(sum(sizes), time.perf_counter() - began)
+            return found if len(found) == len(names) else None
 
     def _has(self, kind: SegmentKind, key: bytes) -> bool:
         return self.store is not None and self.store.has(kind, key)
 
 
-def _named(rows: KVRows, prefix: str = "") -> dict[str, Tensor]:
+def _windows(store: SegmentStore, tree: PrefixTree, node: Node) -> list[Window]:
+    """The parts of a checkpoint's windows, with the rows of those that aren't on disk."""
+    windows: list[Window] = []
+    for (at, count), rows in zip(tree.window(node), tree.tails(node), strict=True):
+        held = store.enough_rows(at.key, count)
+        windows.append((at.key, held or count, {} if held else _named(rows)))
+    return windows
+
+
+def _named(rows: KVRows) -> dict[str, Tensor]:
     return {
-        f"{prefix}{layer}.{name}": tensor
+        f"{layer}.{name}": tensor
         for layer, held in rows.layers.items()
         for name, tensor in zip(("keys", "values"), held, strict=False)
     }

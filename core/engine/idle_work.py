@@ -123,9 +123,12 @@ class IdlePrefill:
 
     def _along(self, runs: Sequence[Run]) -> Prompt:
         ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
-        pauses = {run.end.token.value for run in runs if run.ends(CutKind.PAUSE)}
+        pauses, part_ends = (
+            frozenset(run.end.token.value for run in runs if run.ends(kind))
+            for kind in (CutKind.PAUSE, CutKind.PART_END)
+        )
         calls = self._loaded.text.call_ids
-        return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses), calls)
+        return Prompt(tuple(run.content for run in runs), ids, grid, pauses, calls, part_ends)
 
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
         cache, settings = self._loaded.cache, self._command.cache
@@ -139,8 +142,12 @@ class IdlePrefill:
             return 0
         restored = cache.restore(prompt, usage)
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
+        planned = cache.planned(prompt, settings)
+        if _is_paused(self._command.conversation):
+            # An edited reply goes on from there, in the next turn too.
+            planned |= {run for run in prompt.runs if run.ends(CutKind.PAUSE)}
         start, began = restored.cut.token.value, time.perf_counter()
-        tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+        tokens = [start, *prefill.run(prompt, planned)][-1] - start
         note_throughput(cache, tokens, time.perf_counter() - began, pictures)
         return tokens
 
@@ -156,7 +163,7 @@ def reply_runs(render: Render, conversation: Conversation, images: list[Image]) 
 
 
 def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """Up to the last picture's end, or a grid cut well before the caret."""
+    """Up to the last end of a picture or document, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
     ends = [run for run in runs if run.ends(CutKind.MESSAGE_END)]
     caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
@@ -165,7 +172,7 @@ def draft_runs(render: Render, conversation: Conversation, images: list[Image]) 
         lambda run: (
             run.end.token.value < caret
             and (
-                run.ends(CutKind.IMAGE_END | CutKind.MESSAGE_END)
+                run.ends(CutKind.IMAGE_END | CutKind.PART_END | CutKind.MESSAGE_END)
                 or (run.ends(CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
             )
         ),

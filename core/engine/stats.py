@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -148,7 +148,24 @@ class MessageMap:
         roles = {run.end.token: self._role_before(run.end.token) for run in ends}
         for pause in prompt.pauses:
             roles.setdefault(TokenIndex(pause), "pause")
-        return roles
+        return roles | dict.fromkeys(self._edges(prompt, roles), "edge")
+
+    def _edges(self, prompt: Prompt, roles: Mapping[TokenIndex, Role]) -> Iterator[TokenIndex]:
+        """The grid cuts in the last one and a half steps of the last question, or of a prompt
+        without messages: one is at most a step before an edit of half a step."""
+        runs, grid = prompt.runs, prompt.grid
+        asked = [
+            index
+            for index, run in enumerate(runs)
+            if roles.get(run.end.token) == ("user" if self.starts else "system")
+        ]
+        last = asked[-1] if asked else len(runs) - 1
+        first = runs[last].end.token.value - 3 * grid // 2
+        for run in reversed(runs[:last]):
+            is_step = run.kind == CutKind.GRID and run.num_tokens == grid
+            if not is_step or run.end.token.value < first:
+                break
+            yield run.end.token
 
     def _role_before(self, end: TokenIndex) -> Role:
         message = self.at(TokenIndex(end.value - 1))

@@ -12,6 +12,7 @@ from core.api.json_text import parse_json
 from core.api.reply_format import (
     INNER_MARKS,
     MARKS,
+    SHORT_ID,
     CallFormat,
     FunctionFormat,
     ReplyFormat,
@@ -67,7 +68,7 @@ def message_grammar(form: ReplyFormat, thinks: bool) -> str:
     start = "start: thought* answer" if thinks else "start: answer"
     if form.kind == "calls":
         functions = CallFormat.model_validate_json(form.text).functions
-        calls = [_Writer(f"call_{at}", each, "") for at, each in enumerate(functions)]
+        calls = [_Writer(f"call_{at}", each, ()) for at, each in enumerate(functions)]
         rules = [f"answer: {' | '.join(f'call_{at}' for at in range(len(calls)))}"]
         rules += [rule for call in calls for rule in call.message()]
         return LLMatcher.grammar_from_lark(start + _THOUGHT + "\n".join(rules))
@@ -87,20 +88,24 @@ def schema_of(form: ReplyFormat) -> Any:
 def call_grammar(form: CallFormat, control: Mapping[str, int], start: str) -> str:
     """`start` opens the first rule."""
     begin, end = (_mark(mark, control) for mark in MARKS[form.syntax])
-    inner = _mark(INNER_MARKS.get(form.syntax, ""), control)
+    inner = [_mark(mark, control) for mark in INNER_MARKS.get(form.syntax, ())]
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(form.functions)))}"]
     for at, function in enumerate(form.functions):
         writer = _Writer(f"call_{at}", function, inner)
         lines += getattr(writer, form.syntax)(begin, end)
     more = {
         "lfm2": '(", " call)*',
+        "mistral_list": '(", " call)*',
         "hermes": '("\\n" call)*',
         "xml": '("\\n" call)*',
         "gemma4": "call*",
         "mistral": "call*",
+        "mistral_ids": "call*",
     }
     rest = more.get(form.syntax, "") if form.parallel else ""
-    whole = f'{begin} "[" call {rest} "]" {end}' if form.syntax == "lfm2" else f"call {rest}"
+    whole = f"call {rest}"
+    if form.syntax in ("lfm2", "mistral_list"):
+        whole = f'{begin} "[" {whole} "]" {end}'
     return "\n".join((f"{start}{whole}", *lines))
 
 
@@ -109,7 +114,7 @@ def _mark(spelling: str, control: Mapping[str, int]) -> str:
 
 
 class _Writer:
-    def __init__(self, rule: str, function: FunctionFormat, inner: str) -> None:
+    def __init__(self, rule: str, function: FunctionFormat, inner: Sequence[str]) -> None:
         self._rule, self._name, self._inner = rule, function.name, inner
         self._schema = function.parameters
         properties = self._schema.get("properties")
@@ -128,7 +133,15 @@ class _Writer:
         yield f"{self._rule}_args: {self._json(self._schema)}"
 
     def mistral(self, begin: str, _end: str) -> Iterator[str]:
-        yield f"{self._rule}: {begin} {json.dumps(self._name)} {self._inner} {self._rule}_args"
+        inner = f" /{SHORT_ID}/ ".join(self._inner)
+        yield f"{self._rule}: {begin} {json.dumps(self._name)} {inner} {self._rule}_args"
+        yield f"{self._rule}_args: {self._json(self._schema)}"
+
+    mistral_ids = mistral
+
+    def mistral_list(self, _begin: str, _end: str) -> Iterator[str]:
+        head = json.dumps(f'{{"name": {json.dumps(self._name)}, "arguments": ')
+        yield f'{self._rule}: {head} {self._rule}_args "}}"'
         yield f"{self._rule}_args: {self._json(self._schema)}"
 
     def message(self) -> Iterator[str]:
@@ -170,7 +183,7 @@ class _Writer:
         yield from members(self._rule, written, self._required, '", "')
 
     def gemma4(self, begin: str, end: str) -> Iterator[str]:
-        values = MarkedValues(f"{self._rule}_v", self._schema, self._inner)
+        values = MarkedValues(f"{self._rule}_v", self._schema, *self._inner)
         head = json.dumps(f"call:{self._name}")
         yield f"{self._rule}: {begin} {head} {values.whole} {end}"
         yield from values.lines

@@ -69,6 +69,9 @@ def _read(path: Path, machine: Machine) -> ModelFacts:
         parameters=outline.num_parameters,
         published=_published(container, plan),
         vision=outline.has_vision,
+        audio=any(
+            isinstance(container.config.get(key), dict) for key in ("audio_config", "sound_config")
+        ),
         thinking=any(switch in template for switch in ("enable_thinking", "reasoning_effort")),
         context=outline.max_positions,
         licence=_licence(container),

@@ -54,6 +54,7 @@ class ModelFacts(Frozen):
     parameters: Count = 0
     published: str = ""
     vision: bool = False
+    audio: bool = False
     thinking: bool = False
     context: Count = 0
     licence: str = ""

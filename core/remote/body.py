@@ -73,10 +73,12 @@ def _message(message: Message, pictures: PictureDecoder) -> JSON:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.text}
-        case UserMessage(content=(TextPart() as only,)):
-            return {"role": "user", "content": only.text}
-        case UserMessage():
-            return {"role": "user", "content": [_part(part, pictures) for part in message.content]}
+        case UserMessage(content=parts):
+            texts = [part.text for part in parts if isinstance(part, TextPart)]
+            if len(texts) == len(parts):
+                # Not every server takes a list of texts.
+                return {"role": "user", "content": "".join(texts)}
+            return {"role": "user", "content": [_part(part, pictures) for part in parts]}
         case AssistantMessage():
             return {"role": "assistant", "content": message.text}
         case _:

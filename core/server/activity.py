@@ -1,23 +1,37 @@
-"""Which requests there are, for the window's list: who asks, how far it is, and its counters."""
+"""The requests of the window's list: who asks, how far each is, and its counters.
+
+Their texts are told only while the user has switched that on.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    TextPart,
+    ToolCall,
+    UserMessage,
+)
 from core.api.stats import RequestStats
-from core.server.messages import RequestSeen, RequestState
+from core.server.messages import ContentSeen, RequestSeen, RequestState
 
 _ENTRY = "waymark.request"
 _LONGEST_NAME = 80
+MOST_CONTENT = 2**17
+Tell = Callable[[RequestSeen | ContentSeen], None]
 
 
 class Entry:
-    """Nothing is told of a request that is answered without ever being `begun`."""
+    """Nothing is told of a request that is answered without ever being `begun`; `tells_content`
+    says whether its text may be told."""
 
-    def __init__(self, seen: RequestSeen, tell: Callable[[RequestSeen], None]) -> None:
-        self._seen, self._tell = seen, tell
+    def __init__(self, seen: RequestSeen, tell: Tell, tells_content: Callable[[], bool]) -> None:
+        self._seen, self._tell, self.tells_content = seen, tell, tells_content
         self._begun = self._ended = False
 
     def begin(self) -> None:
@@ -43,6 +57,12 @@ class Entry:
             self._seen = seen
             self._tell(seen)
 
+    def show_content(self, asked: Conversation, said: AssistantMessage) -> None:
+        if self.tells_content():
+            parts = [asked.raw] if asked.raw is not None else [*_texts(asked)]
+            text = _cut("\n\n".join(parts)) + "\n\n" + _cut(_text(said))
+            self._tell(ContentSeen(number=self._seen.number, text=text))
+
     def end(self, state: RequestState, status: int = 0) -> None:
         if self._ended:
             return
@@ -53,8 +73,9 @@ class Entry:
 
 
 class Activity:
-    def __init__(self, tell: Callable[[RequestSeen], None] = lambda _: None) -> None:
+    def __init__(self, tell: Tell = lambda _: None) -> None:
         self._tell = tell
+        self.tells_content = False
         self._numbers = itertools.count(1)
 
     def enter(self, scope: Any, headers: Mapping[str, str]) -> Entry:
@@ -65,7 +86,7 @@ class Activity:
             path=scope["path"][:_LONGEST_NAME],
             state="waiting",
         )
-        entry: Entry = Entry(seen, self._tell)
+        entry = Entry(seen, self._tell, lambda: self.tells_content)
         scope[_ENTRY] = entry
         return entry
 
@@ -74,3 +95,31 @@ def entry_of(scope: Any) -> Entry:
     entry = scope[_ENTRY]
     assert isinstance(entry, Entry)
     return entry
+
+
+def _texts(asked: Conversation) -> Iterator[str]:
+    if asked.tools:
+        yield "[tools] " + ", ".join(tool.name for tool in asked.tools)
+    yield from map(_text, asked.messages)
+
+
+def _text(message: Message) -> str:
+    words = f"[{message.role}] "
+    if isinstance(message, UserMessage):
+        parts = (
+            each.text if isinstance(each, TextPart) else "[picture]" for each in message.content
+        )
+        return words + "".join(parts)
+    if isinstance(message, AssistantMessage):
+        thought = f"[thought] {message.reasoning}\n\n" if message.reasoning else ""
+        return thought + words + message.text + "".join(map(_call, message.calls))
+    return words + message.text
+
+
+def _call(call: ToolCall) -> str:
+    return f"\n[call] {call.name} {call.arguments}"
+
+
+def _cut(text: str) -> str:
+    """The end is what is new in a chat."""
+    return text if len(text) <= MOST_CONTENT else f"…{text[-MOST_CONTENT:]}"

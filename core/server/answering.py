@@ -167,7 +167,8 @@ class Answering:
         )
         if (called or ask.conversation.tools) and self.model.tools is None:
             raise Refusal(
-                f"The chat template of {self.model.name} has no tools; send none.",
+                f"The chat template of {self.model.name} has no tools, or writes calls in a syntax "
+                "that Waymark can't read; send none.",
                 "tools" if ask.conversation.tools else ask.prompt_field,
                 code="tools_unsupported",
             )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from core.api.chat import ToolCall
 from core.api.json_text import parse_json
-from core.api.reply_format import ARGUMENTS_MARK, TEXT_MARK, ToolSyntax
+from core.api.reply_format import ARGUMENTS_MARK, ID_MARK, SHORT_ID, TEXT_MARK, ToolSyntax
 
 Schemas = Mapping[str, Mapping[str, Any]]
 
@@ -21,22 +21,26 @@ class Syntax(NamedTuple):
     """`opening` are a call's first characters after its mark; any other ones say at once that it is
     none. `read` returns the calls in a text, none if it is malformed, and None if it ends within an
     argument. `closed` ends a call that is being written after its last complete argument; "" before
-    the arguments begin."""
+    the arguments begin. `listed`: calls are items of a list."""
 
     opening: str
     read: Callable[[str, Schemas], list[ToolCall] | None]
     closed: Callable[[str], str]
+    listed: bool = False
 
 
 def new_id() -> str:
     return f"call_{secrets.token_hex(12)}"
 
 
-def _call(name: object, arguments: object) -> ToolCall | None:
+def _call(name: object, arguments: object, call_id: object = None) -> ToolCall | None:
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         return None
     try:
-        return ToolCall(name=name, arguments=written(arguments), id=new_id())
+        known = isinstance(call_id, str) and re.fullmatch(SHORT_ID, call_id)
+        return ToolCall(
+            name=name, arguments=written(arguments), id=str(call_id) if known else new_id()
+        )
     except ValueError:
         return None
 
@@ -80,6 +84,16 @@ def _closed(text: str, steps: re.Pattern[str] = _STEP, opening: str = "{") -> st
     return text[:end] + "".join(_CLOSING[each] for each in closing) if depth else ""
 
 
+def first_item_end(text: str) -> int:
+    """The place of the comma after a list's first item; 0 before it was written."""
+    depth = 0
+    for found in _STEP.finditer(text) if text.lstrip().startswith("[") else ():
+        if found[0] == "," and depth == 1:
+            return found.start()
+        depth += (found[0] in _CLOSING) - (found[0] in _CLOSING.values())
+    return 0
+
+
 # ------------------------------------------------------------------ JSON
 
 
@@ -90,11 +104,14 @@ def _of_json(text: str, _schemas: Schemas) -> list[ToolCall] | None:
         return None if error.msg.startswith("Unterminated string") else []
     except ValueError:
         return []
-    if not isinstance(value, dict):
-        return []
-    arguments = value.get("arguments", value.get("parameters", {}))
-    found = _call(value.get("name"), arguments)
-    return [found] if found is not None else []
+    items = value if isinstance(value, list) else [value]
+    objects = [each for each in items if isinstance(each, dict)]
+    calls = [
+        _call(each.get("name"), each.get("arguments", each.get("parameters", {})))
+        for each in objects
+    ]
+    found = [each for each in calls if each is not None]
+    return found if len(found) == len(items) else []
 
 
 def _of_bare(text: str, schemas: Schemas) -> list[ToolCall]:
@@ -104,10 +121,11 @@ def _of_bare(text: str, schemas: Schemas) -> list[ToolCall]:
 
 
 def _of_named(text: str, _schemas: Schemas, mark: str = "<|message|>") -> list[ToolCall] | None:
-    """A function's name, and its arguments after the mark."""
-    name, _, arguments = text.partition(mark)
+    """A function's name, perhaps its id, and its arguments after the mark."""
+    head, _, arguments = text.partition(mark)
+    name, _, call_id = head.partition(ID_MARK)
     try:
-        call = _call(name, parse_json(arguments.encode("utf-8", "replace")))
+        call = _call(name, parse_json(arguments.encode("utf-8", "replace")), call_id)
     except json.JSONDecodeError as error:
         return None if error.msg.startswith("Unterminated string") else []
     except ValueError:
@@ -342,9 +360,11 @@ class _Values:
 SYNTAXES: dict[ToolSyntax, Syntax] = {
     "hermes": Syntax("{", _of_json, partial(_closed, opening="{{")),
     "xml": Syntax("<function=", _of_tags, _closed_tags),
-    "lfm2": Syntax("", _of_python, partial(_closed, opening="(")),
+    "lfm2": Syntax("", _of_python, partial(_closed, opening="("), listed=True),
     "llama3": Syntax("{", _of_bare, partial(_closed, opening="{{")),
     "gemma4": Syntax("call:", _of_marked, partial(_closed, steps=_MARKED_STEP)),
     "harmony": Syntax("", _of_named, _closed),
     "mistral": Syntax("", partial(_of_named, mark=ARGUMENTS_MARK), _closed),
+    "mistral_ids": Syntax("", partial(_of_named, mark=ARGUMENTS_MARK), _closed),
+    "mistral_list": Syntax("[", _of_json, partial(_closed, opening="{{"), listed=True),
 }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from core.api.chat import Tool, ToolCall
 from core.api.reply_format import MARKS, ToolSyntax
-from core.server.call_syntaxes import SYNTAXES, written
+from core.server.call_syntaxes import SYNTAXES, first_item_end, new_id, written
 
 
 class CallPart(NamedTuple):
@@ -31,7 +31,7 @@ class CallReader:
     def __init__(self, syntax: ToolSyntax, tools: Sequence[Tool]) -> None:
         self._begin, end = MARKS[syntax]
         self._end, self._end_length = end or self._begin, len(end)
-        self._opening, self._parse, self._closed = SYNTAXES[syntax]
+        self._opening, self._parse, self._closed, self._listed = SYNTAXES[syntax]
         self._schemas = {tool.name: _properties(tool) for tool in tools}
         # Text that may still become a call, and whitespace that may precede one.
         self._held = ""
@@ -44,6 +44,7 @@ class CallReader:
         # What was told of a call, and the length of text from which it is looked at again.
         self._told: ToolCall | None = None
         self._look_at = 0
+        self._ids = set[str]()
         self._bare = syntax == "llama3"
 
     def push(self, text: str) -> Iterator[Piece]:
@@ -55,6 +56,9 @@ class CallReader:
                     return
                 self._bare = False
             if self._inside:
+                ended = self._held.find(self._end, max(len(self._begin), self._searched)) >= 0
+                if ended or len(self._held) >= self._look_at:
+                    yield from self._first_of_list()
                 pieces = self._complete()
                 if pieces is None:
                     yield from self._tell(self._held[len(self._begin) :])
@@ -69,6 +73,8 @@ class CallReader:
             self._inside, self._searched = True, 0
 
     def close(self) -> Iterator[Piece]:
+        if self._inside:
+            yield from self._first_of_list()
         rest = self._take(len(self._held))
         may_end = self._bare or (self._inside and not self._end_length)
         if may_end and (calls := self._parse(rest[len(self._begin) :], self._schemas)):
@@ -96,6 +102,18 @@ class CallReader:
         self._searched = max(start, len(self._held) - len(self._end) + 1)
         return None
 
+    def _first_of_list(self) -> Iterator[ToolCall]:
+        """The calls that others follow; the list goes on as if it began after them."""
+        start = len(self._begin)
+        while self._listed and (end := first_item_end(self._held[start:])):
+            calls = self._parse(f"{self._held[start : start + end]}]", self._schemas)
+            if not calls:
+                return
+            yield from self._as_told(calls)
+            self._held = f"{self._begin}[{self._held[start + end + 1 :]}"
+            self._num_taken += end
+            self._searched, self._after_call, self._blank = 0, True, ""
+
     def _tell(self, text: str) -> Iterator[CallPart]:
         if len(self._held) < self._look_at:
             return
@@ -107,7 +125,9 @@ class CallReader:
         told, begun = self._told, calls[0].arguments.removesuffix("}")
         begun = "" if begun == "{" else begun
         if told is None or (begun != told.arguments and begun.startswith(told.arguments)):
-            call_id = calls[0].id if told is None else told.id
+            call_id = told.id if told is not None else calls[0].id
+            if told is None and call_id in self._ids:
+                call_id = new_id()
             self._told = calls[0].model_copy(update={"arguments": begun, "id": call_id})
             yield CallPart(self._told)
 
@@ -124,8 +144,11 @@ class CallReader:
             # Of a name that came twice, too.
             update = {"id": told.id, "name": told.name, "arguments": arguments}
             first = first.model_copy(update=update)
-        yield first
-        yield from calls[1:]
+        for call in (first, *calls[1:]):
+            # A model may write the same id for two calls.
+            again = call.id in self._ids
+            yield call.model_copy(update={"id": new_id()}) if again else call
+            self._ids.add(call.id)
 
     def _may_begin(self, text: str) -> bool:
         return text.startswith(self._opening) or self._opening.startswith(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from json import JSONDecodeError
@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from core.api.chat import ToolCall
+from core.api.chat import AssistantMessage, Conversation, ToolCall
 from core.api.errors import InternalError, WaymarkError
 from core.api.json_text import json_fault, parse_json
 from core.client.traces import place_of, print_trace
@@ -149,7 +149,7 @@ class AnswerEndpoint:
 
     async def _respond(self, call: Call, connection: Connection, entry: Entry) -> None:
         answers = self._answering.answer(call.ask)
-        async with contextlib.aclosing(shown(answers, entry)) as events:
+        async with contextlib.aclosing(shown(answers, entry, call.ask.conversation)) as events:
             if call.stream:
                 await self._stream(call, events, connection, entry)
             else:
@@ -220,15 +220,30 @@ class CountEndpoint:
 
 
 async def shown(
-    events: AsyncGenerator[Answered, None], entry: Entry
+    events: AsyncGenerator[Answered, None], entry: Entry, asked: Conversation
 ) -> AsyncGenerator[Answered, None]:
-    async with contextlib.aclosing(events):
-        async for event in events:
-            if isinstance(event, Ended):
-                entry.show("writing", event.stats, event.volatile)
-            else:
-                entry.show("reading" if event.stats is not None else "writing", event.stats)
-            yield event
+    said: list[Delta] | None = [] if entry.tells_content() else None
+    try:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if isinstance(event, Ended):
+                    entry.show("writing", event.stats, event.volatile)
+                else:
+                    entry.show("reading" if event.stats is not None else "writing", event.stats)
+                    if said is not None:
+                        said.append(event)
+                yield event
+    finally:
+        if said is not None:
+            entry.show_content(asked, _reply(said))
+
+
+def _reply(said: Sequence[Delta]) -> AssistantMessage:
+    return AssistantMessage(
+        text="".join(each.answer for each in said),
+        reasoning="".join(each.reasoning for each in said),
+        calls=tuple(each.call for each in said if each.call is not None and each.whole),
+    )
 
 
 async def with_silences(

@@ -45,6 +45,13 @@ class ModelIs(Frozen):
     asleep: bool = False
 
 
+class TellContent(Frozen):
+    """From now on, send a ContentSeen for each request that begins, or for none."""
+
+    type: Literal["tell_content"] = "tell_content"
+    on: bool
+
+
 class UseModel(Command[Loaded]):
     """Load a model by its name, or wake the one that sleeps."""
 
@@ -97,8 +104,18 @@ class RequestSeen(Frozen):
     volatile: tuple[str, ...] = ()
 
 
-ToServer = Annotated[Serve | ModelIs | Answered, Field(discriminator="type")]
-FromServer = Annotated[Listening | NotListening | Asked | RequestSeen, Field(discriminator="type")]
+class ContentSeen(Frozen):
+    """A request's conversation and its reply, as text, once it has ended."""
+
+    type: Literal["content_seen"] = "content_seen"
+    number: int
+    text: str
+
+
+ToServer = Annotated[Serve | ModelIs | Answered | TellContent, Field(discriminator="type")]
+FromServer = Annotated[
+    Listening | NotListening | Asked | RequestSeen | ContentSeen, Field(discriminator="type")
+]
 
 TO_SERVER: TypeAdapter[ToServer] = TypeAdapter(ToServer)
 FROM_SERVER: TypeAdapter[FromServer] = TypeAdapter(FromServer)

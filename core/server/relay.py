@@ -32,17 +32,19 @@ from core.server.messages import (
     FROM_SERVER,
     Answered,
     Asked,
+    ContentSeen,
     FromServer,
     Listening,
     ModelIs,
     NotListening,
     RequestSeen,
     Serve,
+    TellContent,
     UseModel,
 )
 
 MODE = "--below-window"
-ServerNews = Listening | NotListening | RequestSeen | ErrorInfo
+ServerNews = Listening | NotListening | RequestSeen | ContentSeen | ErrorInfo
 """News for the window; an ErrorInfo says that the process ended by itself."""
 
 
@@ -65,6 +67,7 @@ class LocalServer:
             command or program("core.server", MODE), FROM_SERVER, self._take, self._ended, log_file
         )
         self._served = ModelIs(model=None)
+        self._tell_content = TellContent(on=False)
         self._pictures = Path()
         self._closing = False
         # The server's open requests by its own numbers.
@@ -88,6 +91,7 @@ class LocalServer:
         except EngineDiedError as error:
             raise EngineDiedError(error.message, "The local server could not start") from error
         await self._child.send(self._served)
+        await self._child.send(self._tell_content)
 
     async def close(self) -> None:
         """End the process and its requests. Idempotent."""
@@ -108,6 +112,10 @@ class LocalServer:
                 self._drop(number)
                 self._answer(Failed(request=number, error=gone))
         self._spawn(now)
+
+    def tell_content(self, on: bool) -> None:
+        self._tell_content = TellContent(on=on)
+        self._spawn(self._tell_content)
 
     def _take(self, message: FromServer) -> None:
         if not isinstance(message, Asked):
@@ -168,7 +176,7 @@ class LocalServer:
         else:
             self._answer(Loaded(request=command.request, model=model))
 
-    def _spawn(self, message: ModelIs | Answered) -> None:
+    def _spawn(self, message: ModelIs | Answered | TellContent) -> None:
         async def send() -> None:
             with contextlib.suppress(WaymarkError):
                 await self._child.send(message)

@@ -35,6 +35,7 @@ from core.server.messages import (
     ModelIs,
     NotListening,
     Serve,
+    TellContent,
     ToServer,
     UseModel,
 )
@@ -70,7 +71,7 @@ class RelayedEngine:
                 self.asleep = message.asleep
             case Answered():
                 self._requests.route(message.event)
-            case Serve():
+            case Serve() | TellContent():
                 pass
 
     def close(self, error: ErrorInfo) -> None:
@@ -97,16 +98,17 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     # What a killed process has left.
     pictures.clear()
     kept = KeptReplies(Path(first.replies) if first.replies else None)
+    activity = Activity(emit)
     app = application(
         Answering(engine, CacheSettings(), kept, first.steady),
         pictures,
         Access(first.key, first.origins, first.lan),
-        Activity(emit),
+        activity,
     )
     with contextlib.closing(listening):
         serving = asyncio.ensure_future(serve(app, listening, child=True))
         emit(Listening(port=listening.getsockname()[1]))
-        await _listen(messages, engine)
+        await _listen(messages, engine, activity)
         engine.close(EngineDiedError("Waymark's window was closed.").info())
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -115,9 +117,14 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     pictures.clear()
 
 
-async def _listen(messages: AsyncIterator[ToServer], engine: RelayedEngine) -> None:
+async def _listen(
+    messages: AsyncIterator[ToServer], engine: RelayedEngine, activity: Activity
+) -> None:
     async for message in messages:
-        engine.take(message)
+        if isinstance(message, TellContent):
+            activity.tells_content = message.on
+        else:
+            engine.take(message)
 
 
 def main() -> None:

@@ -27,14 +27,18 @@ _SCHEMA = (
         id INTEGER PRIMARY KEY,
         pool TEXT NOT NULL,
         name TEXT NOT NULL,
-        needs INTEGER REFERENCES blobs,
         lasting INTEGER NOT NULL,
         num_bytes INTEGER NOT NULL,
         used INTEGER NOT NULL
     ) STRICT""",
     "CREATE UNIQUE INDEX blobs_by_name ON blobs (pool, name)",
-    "CREATE INDEX blobs_by_need ON blobs (needs)",
     "CREATE INDEX blobs_by_size ON blobs (pool, num_bytes)",
+    """CREATE TABLE needs (
+        blob INTEGER NOT NULL REFERENCES blobs ON DELETE CASCADE,
+        needed INTEGER NOT NULL REFERENCES blobs
+    ) STRICT""",
+    "CREATE UNIQUE INDEX needs_by_blob ON needs (blob, needed)",
+    "CREATE INDEX needs_by_needed ON needs (needed)",
     """CREATE TABLE owners (
         owner TEXT NOT NULL,
         blob INTEGER NOT NULL REFERENCES blobs ON DELETE CASCADE

@@ -1,13 +1,13 @@
 """The rows of an index: which blob needs which, who owns them, and which is deleted first.
 
-Each function works inside a transaction. A blob is held only while the blob it needs is held; a
+Each function works inside a transaction. A blob is held only while the blobs it needs are held; a
 lasting one while it has an owner, another while a blob needs it or while it ends the chain that is
-being written. So only the end of a chain is deleted alone.
+being written. So only what nothing needs is deleted alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from core.storage.index import Index
@@ -28,25 +28,26 @@ _STRIKE = f"""DELETE FROM owners WHERE (owner = ?1 OR ?1 IS NULL AND owner != '{
     AND blob IN (SELECT id FROM blobs WHERE pool = coalesce(?2, pool)) RETURNING blob"""
 _OWNED = f"SELECT 1 FROM blobs JOIN owners ON blob = id WHERE {NAMED}"
 _UNOWNED = "SELECT 1 FROM blobs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM owners WHERE blob = id)"
-_NEEDING = "SELECT 1 FROM blobs WHERE needs = ? LIMIT 1"
-_REMOVE = "DELETE FROM blobs WHERE id = ? RETURNING pool, name, num_bytes, needs"
+_NEEDING = "SELECT 1 FROM needs WHERE needed = ? LIMIT 1"
+_NEEDED = "SELECT needed FROM needs WHERE blob = ?"
+_REMOVE = "DELETE FROM blobs WHERE id = ? RETURNING pool, name, num_bytes"
 _ABOVE = f"""WITH RECURSIVE above(id) AS (
-    {_ID} UNION SELECT needs FROM blobs JOIN above USING (id) WHERE needs NOT NULL
+    {_ID} UNION SELECT needed FROM needs JOIN above ON blob = id
 ) SELECT id FROM above"""
-_DROP = """DELETE FROM blobs WHERE id IN (
-    WITH RECURSIVE gone(id) AS (
-        SELECT ? UNION SELECT blobs.id FROM blobs JOIN gone ON needs = gone.id
-    ) SELECT id FROM gone
-) RETURNING pool, name"""
+_BELOW = """WITH RECURSIVE below(id) AS (
+    SELECT ? UNION SELECT blob FROM needs JOIN below ON needed = id
+)"""
+_NEEDED_THERE = f"{_BELOW} SELECT DISTINCT needed FROM needs JOIN below ON blob = id"
+_DROP = f"DELETE FROM blobs WHERE id IN ({_BELOW} SELECT id FROM below) RETURNING pool, name"
 _COLLECT = """DELETE FROM blobs WHERE id NOT IN (
     WITH RECURSIVE kept(id) AS (
         SELECT id FROM blobs JOIN owners ON blob = id WHERE lasting
-        UNION SELECT needs FROM blobs JOIN kept USING (id) WHERE needs NOT NULL
+        UNION SELECT needed FROM needs JOIN kept ON blob = id
     ) SELECT id FROM kept
 )"""
 # Blobs that nothing needs, in the order of eviction.
 _LEAVES = """SELECT id, lasting FROM blobs AS leaf WHERE pool = ?
-    AND NOT EXISTS (SELECT 1 FROM blobs WHERE needs = leaf.id) ORDER BY lasting, used"""
+    AND NOT EXISTS (SELECT 1 FROM needs WHERE needed = leaf.id) ORDER BY lasting, used"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +55,19 @@ class Blob:
     pool: str
     name: str
     num_bytes: int
-    needs: str | None = None
+    needs: tuple[str, ...] = ()
     lasting: bool = True
     owners: Collection[str] = (NOBODY,)
 
 
 def insert(index: Index, blob: Blob, used: int) -> int:
-    """Replaces a blob of the same name, whose bytes are returned; the one it needs must be held."""
-    needs = None
-    if blob.needs is not None:
-        ((needs,),) = index.ask(_ID, blob.pool, blob.needs)
+    """Replaces a blob of the same name, whose bytes are returned; what it needs must be held."""
+    needed = [index.ask(_ID, blob.pool, name) for name in blob.needs]
     old = index.ask(f"DELETE FROM blobs WHERE {NAMED} RETURNING num_bytes", blob.pool, blob.name)
-    facts = blob.pool, blob.name, needs, int(blob.lasting), blob.num_bytes, used
-    index.ask("INSERT INTO blobs VALUES (NULL, ?, ?, ?, ?, ?, ?)", *facts)
+    facts = blob.pool, blob.name, int(blob.lasting), blob.num_bytes, used
+    ((new,),) = index.ask("INSERT INTO blobs VALUES (NULL, ?, ?, ?, ?, ?) RETURNING id", *facts)
+    for ((at,),) in needed:
+        index.ask("INSERT INTO needs VALUES (?, ?)", new, at)
     for owner in blob.owners:
         own(index, owner, (blob.pool, blob.name))
     return sum(num_bytes for (num_bytes,) in old)
@@ -87,7 +88,7 @@ def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> 
     keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
     for (at,) in struck:
         if index.ask(_UNOWNED, at):
-            _release(index, at, keep, gone)
+            _release(index, [at], keep, gone)
     return gone
 
 
@@ -101,16 +102,17 @@ def evict(
     for at, lasting in index.ask(_LEAVES, pool):
         if freed >= num_bytes and lasting:
             break
-        freed += _release(index, at, keep, gone)
+        freed += _release(index, [at], keep, gone)
     return freed, gone
 
 
 def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
     """Delete a blob, all that need it, and what nothing needs then, but nothing in `keep`."""
     gone: list[Place] = []
-    for at, needs in index.ask(f"SELECT id, needs FROM blobs WHERE {NAMED}", *place):
+    for (at,) in index.ask(_ID, *place):
+        needed = [at for (at,) in index.ask(_NEEDED_THERE, at)]
         gone += index.ask(_DROP, at)
-        _release(index, needs, keep, gone)
+        _release(index, needed, keep, gone)
     return gone
 
 
@@ -122,13 +124,17 @@ def keep_only(index: Index, there: Collection[Place]) -> None:
     index.ask(_COLLECT)
 
 
-def _release(index: Index, at: int | None, keep: Collection[int], gone: list[Place]) -> int:
-    """Delete a blob that nothing needs, and what only it needs, up to `keep`; returns the freed
+def _release(index: Index, ids: Iterable[int], keep: Collection[int], gone: list[Place]) -> int:
+    """Delete those that nothing needs, and what only they need, up to `keep`; returns the freed
     bytes."""
-    freed = 0
-    while at is not None and at not in keep and not index.ask(_NEEDING, at):
-        ((pool, name, num_bytes, needs),) = index.ask(_REMOVE, at)
-        gone.append((pool, name))
-        freed += num_bytes
-        at = needs
+    freed, left = 0, list(ids)
+    while left:
+        at = left.pop()
+        if at in keep or index.ask(_NEEDING, at):
+            continue
+        needed = index.ask(_NEEDED, at)
+        for pool, name, num_bytes in index.ask(_REMOVE, at):
+            gone.append((pool, name))
+            freed += num_bytes
+        left += (each for (each,) in needed)
     return freed

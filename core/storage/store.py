@@ -12,8 +12,9 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,17 @@ FLOOR_SHARE = 20
 MOST_NOTES = 64  # of a kind
 _PART = f"{UNFINISHED}blob"
 _POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}|{TILES}")
-_OURS = re.compile(rf"([a-z]+-)?[0-9a-f]{{64}}\.(safetensors|tiles)|{re.escape(UNFINISHED)}.*")
+_OURS = re.compile(
+    rf"([a-z]+-)?[0-9a-f]{{64}}(-[0-9]+)?\.(safetensors|tiles)|{re.escape(UNFINISHED)}.*"
+)
+_NEEDED = f"""SELECT name FROM blobs WHERE id IN (
+    SELECT needed FROM needs WHERE blob = (SELECT id FROM blobs WHERE {NAMED}))"""
+_BEGINNING = "SELECT name FROM blobs WHERE pool = ? AND name >= ? AND name < ?"
 _NOTE = "REPLACE INTO notes (kind, key, value) VALUES (?, ?, ?)"
 _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
     (SELECT id FROM notes WHERE kind = ? ORDER BY id DESC LIMIT ?)"""
+
+Writing = tuple[Blob, Iterable[Bytes]]
 
 
 class DiskStore:
@@ -101,10 +109,12 @@ class DiskStore:
         found = self._ask(f"SELECT num_bytes FROM blobs WHERE {NAMED}", pool, name)
         return int(found[0][0]) if found else None
 
-    def needed_by(self, pool: str, name: str) -> str | None:
-        needed = f"SELECT name FROM blobs WHERE id = (SELECT needs FROM blobs WHERE {NAMED})"
-        found = self._ask(needed, pool, name)
-        return str(found[0][0]) if found else None
+    def needed_by(self, pool: str, name: str) -> list[str]:
+        return [str(name) for (name,) in self._ask(_NEEDED, pool, name)]
+
+    def beginning(self, pool: str, words: str) -> list[str]:
+        """The names of blobs that begin with `words`."""
+        return [str(name) for (name,) in self._ask(_BEGINNING, pool, words, f"{words}\x7f")]
 
     def path(self, pool: str, name: str) -> Path:
         return self.folder / pool / name
@@ -124,17 +134,27 @@ class DiskStore:
 
     # -- writing
 
-    def put(self, blob: Blob, parts: Iterable[Bytes], cap: int) -> bool:
-        """Write a blob durably; False if the pool's `cap` has no room."""
-        if not self.make_room(blob, cap):
+    def put(
+        self, blob: Blob, parts: Iterable[Bytes], cap: int, before: Sequence[Writing] = ()
+    ) -> bool:
+        """Write a blob durably, with blobs `before` it that it needs: all of them or none. False if
+        the pool's `cap` has no room."""
+        together = [*before, (blob, parts)]
+        num_bytes = sum(each.num_bytes for each, _ in together)
+        if not self.make_room(replace(blob, num_bytes=num_bytes), cap):
             return False
         self.drop_part(blob.pool)
+        placed: list[Blob] = []
         try:
-            self.files.write(self.part(blob.pool), parts)
-            self.adopt(blob, sync=True)
+            for each, content in together:
+                self.files.write(self.part(blob.pool), content)
+                self.files.replace(self.part(blob.pool), self.path(each.pool, each.name))
+                placed.append(each)
+            self.files.sync_folder(self.folder / blob.pool)
+            self._name(placed, sync=True)
         except OSError:
-            with suppress(OSError):  # else the next sweep deletes it
-                self._unlink([(blob.pool, _PART)])
+            with suppress(OSError):  # else the next sweep deletes them
+                self._unlink([(blob.pool, _PART), *((each.pool, each.name) for each in placed)])
             raise
         return True
 
@@ -147,7 +167,8 @@ class DiskStore:
         excess = max(over_cap, self.excess(blob.num_bytes))
         if excess <= 0:
             return True
-        keep = [(blob.pool, blob.needs or ""), self._newest if blob.lasting else NOWHERE]
+        keep = [(blob.pool, name) for name in blob.needs]
+        keep.append(self._newest if blob.lasting else NOWHERE)
         fits = self._evict(blob.pool, excess, keep)
         # Deleting may free less than a file's size: snapshots and hard links share blocks.
         if self.excess(blob.num_bytes) > 0:
@@ -182,16 +203,22 @@ class DiskStore:
         try:
             if sync:
                 self.files.sync_folder(path.parent)
-            num_bytes = self.num_bytes(blob.pool) + blob.num_bytes
-            with self._change(sync) as index:
-                num_bytes -= rows.insert(index, blob, self._now())
-            self._sums[blob.pool] = num_bytes
+            self._name([blob], sync)
         except OSError:
             self._unlink([(blob.pool, blob.name)])
             raise
-        if not blob.lasting:
-            self._newest = (blob.pool, blob.name)
-        elif (blob.pool, blob.needs) == self._newest:
+
+    def _name(self, blobs: Sequence[Blob], sync: bool) -> None:
+        """Name blobs of one pool, whose files are in place, in the index."""
+        pool, last = blobs[-1].pool, blobs[-1]
+        num_bytes = self.num_bytes(pool) + sum(blob.num_bytes for blob in blobs)
+        with self._change(sync) as index:
+            for blob in blobs:
+                num_bytes -= rows.insert(index, blob, self._now())
+        self._sums[pool] = num_bytes
+        if not last.lasting:
+            self._newest = (pool, last.name)
+        elif any((pool, name) == self._newest for name in last.needs):
             self._newest = NOWHERE
 
     def shrink(self, pool: str, cap: int) -> None:
@@ -353,7 +380,7 @@ class DiskStore:
         floor = max(self._floor, space.total // FLOOR_SHARE)
         return (
             f"the disk has {space.free / 2**30:.1f} GiB left, "
-            f"of which {floor / 2**30:.1f} GiB stay free"
+            f"and Waymark leaves {floor / 2**30:.1f} GiB free"
         )
 
 

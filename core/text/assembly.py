@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 
@@ -89,10 +89,12 @@ class Assembly:
         self._images = images
         self.segments: list[Segment] = []
         self.pauses: set[int] = set()
+        self.part_ends: set[int] = set()
         self._num_tokens = 0
         self._texts: list[str] = []
         self._length = 0
         self._noted: list[tuple[int, int]] = []
+        self._parted: list[int] = []
         self._before: AddedToken | None = None
         # The picture that keeps the next tokens at its start, if it keeps them at all.
         self._keeper: Image | None = None
@@ -106,6 +108,8 @@ class Assembly:
         if isinstance(content, str):
             self._texts.append(content)
             self._length += len(content)
+            if piece.ends_part:
+                self._parted.append(self._length)
             return
         self.flush(content if isinstance(content, AddedToken) else None)
         if isinstance(content, AddedToken):
@@ -125,11 +129,14 @@ class Assembly:
         encoding = self._tokenizer.encode(text, self._num_tokens == 0) if text else None
         ends = encoding.ends if encoding is not None else ()
         # A normaliser may reorder characters; a token ends where its last one does.
-        furthest = list(accumulate(ends, max)) if self._noted else []
+        furthest = list(accumulate(ends, max)) if self._noted or self._parted else []
         for name, offset in self._noted:
             before = bisect_right(furthest, offset - dropped)
             self._places[name] = self._num_tokens + (before if offset > dropped else 0)
-        self._texts, self._length, self._noted = [], 0, []
+        for offset in self._parted:
+            # Before the token of the last character: other text after it may change that token.
+            self.part_ends.add(self._num_tokens + bisect_left(furthest, offset - dropped))
+        self._texts, self._length, self._noted, self._parted = [], 0, [], []
         if encoding is not None:
             self._append_text(encoding.ids)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -144,7 +144,14 @@ class ChatText:
         self._check_ids(segments)
         if not any(segment.num_tokens for segment in segments):
             raise TemplateError("The template writes nothing for this conversation.")
-        prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses, self.call_ids)
+        prompt = Prompt(
+            segments,
+            self.end_of_turn_ids,
+            grid,
+            pauses,
+            self.call_ids,
+            frozenset(assembly.part_ends),
+        )
         control, last_id = self.thinking, self._last_control(pieces)
         return RenderedPrompt(
             prompt,
@@ -253,9 +260,7 @@ class ChatText:
         paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
         ends = [run.end.token for run in asked.prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return RenderedPrompt(
-            Prompt(
-                segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused, self.call_ids
-            ),
+            replace(asked.prompt, segments=segments, pauses=asked.prompt.pauses | paused),
             (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
             asked.opens_reasoning,
             tuple(stored),
@@ -289,7 +294,10 @@ class ChatText:
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
         if self.tools is None and next(tool_texts(conversation), None) is not None:
-            raise NoToolsError("This model's chat template has no tools.")
+            raise NoToolsError(
+                "This model's chat template has no tools, or writes calls in a syntax that "
+                "Waymark can't read."
+            )
         last = messages[-1]
         if isinstance(last, UserMessage) and not any(
             not isinstance(part, TextPart) or part.text.strip() for part in last.content

@@ -72,10 +72,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`message` is whose content it is, None for the template's own."""
+    """`message` is whose content it is, None for the template's own. With `ends_part` another text
+    of that message follows."""
 
     content: str | AddedToken | Sampled | Picture
     message: int | None = None
+    ends_part: bool = False
 
 
 # Glue (the template's own text), the slot of a text, or a finished piece.
@@ -226,7 +228,7 @@ def _to_pieces(items: Sequence[Item], kit: TextKit, messages: Sequence[Message])
         if isinstance(item, Piece):
             pieces.append(item)
         elif isinstance(item, Slot):
-            pieces.append(Piece(item.text, item.message))
+            pieces.append(Piece(item.text, item.message, ends_part=item.kind == "part"))
         else:
             for content in kit.added.split(item):
                 if isinstance(content, AddedToken) and content.id == kit.image_token_id:

@@ -6,7 +6,9 @@ a text. Whitespace around a text is passed on, to be trimmed as usual.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,16 +24,23 @@ from core.api.chat import (
     ToolMessage,
 )
 from core.api.errors import TemplateError
-from core.api.reply_format import ARGUMENTS_MARK, MARKS, ToolSyntax
+from core.api.reply_format import ARGUMENTS_MARK, ID_MARK, MARKS, SHORT_ID, ToolSyntax
 from core.text.reply_parts import SampledReply
 
+_NO_ID = "0" * 9
 # The texts that a template writes around a sampled reply in place of a call.
 AROUND_REPLY: dict[ToolSyntax, tuple[str, str]] = {
     "gemma4": (f"{MARKS['gemma4'][0]}call:", f"{{}}{MARKS['gemma4'][1]}"),
     "mistral": (MARKS["mistral"][0], f"{ARGUMENTS_MARK}{{}}"),
+    "mistral_ids": (MARKS["mistral"][0], f'{ID_MARK}{_NO_ID}{ARGUMENTS_MARK}""'),
+    "mistral_list": (
+        f'{MARKS["mistral"][0]}[{{"name": "',
+        f'", "arguments": "", "id": "{_NO_ID}"}}]',
+    ),
 }
 
-SlotKind = Literal["text", "thought", "answer", "call", "tool"]
+# A "part" is a text that another one of the same message follows.
+SlotKind = Literal["text", "part", "thought", "answer", "call", "tool"]
 TemplateMessage = dict[str, Any]
 
 _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
@@ -109,7 +118,7 @@ class ContentStyle:
     calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
     `results_in_calls`: it takes results only after a message with calls, so a sampled reply with
     calls is shown as one. `joins_results`: the results must be a part of that message,
-    as must the answer after them."""
+    as must the answer after them. `short_ids`: calls have ids of nine letters and digits."""
 
     always_lists: bool = False
     takes_lists: bool = True
@@ -117,6 +126,7 @@ class ContentStyle:
     calls_apart: bool = False
     results_in_calls: bool = False
     joins_results: bool = False
+    short_ids: bool = False
 
 
 TextWriter = Callable[[int | None, str, SlotKind], str]
@@ -164,8 +174,9 @@ def mask(
         thought, answer = masks.reply(index, reply)
         if style.results_in_calls and given:
             function = {"name": answer, "arguments": ""}
+            no_id = _NO_ID if style.short_ids else ""
             shown = _assistant(thought, "", style)
-            shown["tool_calls"] = [{"type": "function", "id": "", "function": function}]
+            shown["tool_calls"] = [{"type": "function", "id": no_id, "function": function}]
             masked.append(shown)
         else:
             masked.append(_assistant(thought, answer, style))
@@ -196,7 +207,7 @@ def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> T
     thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
     shown = _assistant(thought, "", ContentStyle())
     arguments = masks.mark(Slot(index, "call", "", reply))
-    shown["tool_calls"] = [_call(call, index, masks.text)]
+    shown["tool_calls"] = [_call(call, index, masks.text, call.id)]
     shown["tool_calls"][0]["function"]["arguments"] = arguments
     return shown
 
@@ -213,7 +224,9 @@ def template_message(
         if message.calls and style.calls_apart and thought:
             shown["content"] = ""  # refused beside a thought
         if message.calls:
-            shown["tool_calls"] = [_call(call, index, write) for call in message.calls]
+            shown["tool_calls"] = [
+                _call(call, index, write, _id(call.id, style)) for call in message.calls
+            ]
         return shown
     if isinstance(message, ToolMessage):
         text = write(index, message.text, "tool")
@@ -222,16 +235,19 @@ def template_message(
             "role": "tool",
             "content": content,
             "name": write(index, message.name, "tool"),
-            "tool_call_id": write(index, message.call, "tool"),
+            "tool_call_id": write(index, _id(message.call, style), "tool"),
         }
     if isinstance(message, SystemMessage):
         text = write(index, message.text, "text")
         return {"role": "system", "content": _content([{"type": "text", "text": text}], style)}
     parts = [
-        {"type": "text", "text": write(index, part.text, "text")}
+        {
+            "type": "text",
+            "text": write(index, part.text, "part" if isinstance(after, TextPart) else "text"),
+        }
         if isinstance(part, TextPart)
         else {"type": "image"}
-        for part in message.content
+        for part, after in zip(message.content, (*message.content[1:], None), strict=True)
     ]
     return {"role": "user", "content": _content(parts, style)}
 
@@ -252,11 +268,17 @@ def tool_texts(conversation: Conversation) -> Iterator[str]:
                 yield from (call.name, call.arguments, call.id)
 
 
-def _call(call: ToolCall, index: int, write: TextWriter) -> TemplateMessage:
+def _id(given: str, style: ContentStyle) -> str:
+    if not style.short_ids or re.fullmatch(SHORT_ID, given):
+        return given
+    return hashlib.sha256(given.encode()).hexdigest()[: len(_NO_ID)]
+
+
+def _call(call: ToolCall, index: int, write: TextWriter, call_id: str) -> TemplateMessage:
     arguments = _rewritten(json.loads(call.arguments), index, write)
     return {
         "type": "function",
-        "id": write(index, call.id, "tool"),
+        "id": write(index, call_id, "tool"),
         "function": {"name": write(index, call.name, "tool"), "arguments": arguments},
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from core.api.chat import (
 from core.api.errors import TemplateError
 from core.api.params import Thinking
 from core.api.prompt import Image, TextRun
-from core.api.reply_format import ARGUMENTS_MARK, MARKS, RESULT_BEGIN, RESULT_ENDS, ToolSyntax
+from core.api.reply_format import MARKS, RESULT_BEGIN, RESULT_ENDS, ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
 from core.text.channels import ANSWER, START, THOUGHT
@@ -54,6 +55,7 @@ def probe_traits(kit: TextKit) -> Traits:
         calls_apart=tools == "harmony",
         results_in_calls=tools in AROUND_REPLY,
         joins_results=tools == "gemma4" and joins_results(kit, style),
+        short_ids=tools in ("mistral_ids", "mistral_list"),
     )
     return Traits(
         style=style,
@@ -230,32 +232,46 @@ _TOOL = Tool(
     ),
 )
 _USER = UserMessage(content=(TextPart(text="a"),))
-_CALL = AssistantMessage(
-    text="", calls=(ToolCall(name=_NAME, arguments='{"town": "b"}', id="abcdefghi"),)
-)
-_RESULT = ToolMessage(text="c", call="abcdefghi", name=_NAME)
+_ID = "abcdefghi"
+_CALL = AssistantMessage(text="", calls=(ToolCall(name=_NAME, arguments='{"town": "b"}', id=_ID),))
+_RESULT = ToolMessage(text="c", call=_ID, name=_NAME)
 _HISTORY = Conversation(messages=(_USER, _CALL, _RESULT), tools=(_TOOL,))
 
 
+_JSON = r'\{\s*"name":\s*"%s",\s*"%s":\s*\{"town": "b"\}\s*\}'
+_CALLS: dict[ToolSyntax, str] = {
+    "xml": rf"<tool_call>\s*<function={_NAME}>\s*<parameter=town>\s*b\s*</parameter>\s*"
+    "</function>\\s*</tool_call>",
+    "harmony": rf"to=functions\.{_NAME}\b",
+    "gemma4": rf"{re.escape(MARKS['gemma4'][0])}call:{_NAME}\{{",
+    "mistral": rf"\[TOOL_CALLS\]{_NAME}\[ARGS\]\{{",
+    "mistral_ids": rf"\[TOOL_CALLS\]{_NAME}\[CALL_ID\]{_ID}\[ARGS\]\{{",
+    "mistral_list": rf'\[TOOL_CALLS\]\[\{{"name": "{_NAME}", "arguments": \{{"town": "b"\}}, '
+    rf'"id": "{_ID}"\}}\]',
+    "lfm2": rf"{re.escape(MARKS['lfm2'][0])}\[{_NAME}\(",
+    "hermes": rf"<tool_call>\s*{_JSON % (_NAME, 'arguments')}\s*</tool_call>",
+    "llama3": _JSON % (_NAME, "parameters"),
+}
+
+
 def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
-    """None where the template leaves tools out."""
+    """None where the template leaves tools out, or writes calls in another syntax."""
     asked = _rendered(kit, style, Conversation(messages=(_USER,), tools=(_TOOL,)))
     if _NAME not in asked:
         return None
     history = _rendered(kit, style, _HISTORY)
-    if f"<function={_NAME}>" in history:
-        return "xml"
-    if f"to=functions.{_NAME}" in history and kit.channels is not None:
-        return "harmony"
-    if f"{MARKS['gemma4'][0]}call:{_NAME}" in history:
-        return "gemma4"
-    if f"{MARKS['mistral'][0]}{_NAME}{ARGUMENTS_MARK}" in history:
-        return "mistral"
-    if MARKS["lfm2"][0] in kit.template.source or kit.added.id_of(MARKS["lfm2"][0]) is not None:
+    found = (
+        syntax
+        for syntax, call in _CALLS.items()
+        if re.search(call, history) and (syntax != "harmony" or kit.channels is not None)
+    )
+    if (syntax := next(found, None)) is not None or writes_calls(kit, style):
+        return syntax
+    # Some templates expect calls inside a reply's text; the question may show their syntax.
+    begin = MARKS["lfm2"][0]
+    if begin in kit.template.source or kit.added.id_of(begin) is not None:
         return "lfm2"
-    if MARKS["hermes"][0] in history or MARKS["hermes"][0] in asked:
-        return "hermes"
-    return "llama3" if '"parameters"' in history else None
+    return "hermes" if re.search(r'<tool_call>\s*\{"name"', asked) else None
 
 
 def writes_calls(kit: TextKit, style: ContentStyle) -> bool:

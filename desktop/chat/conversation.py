@@ -68,17 +68,17 @@ def api_message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
-    """Documents come first, then pictures: another question leaves what is long as it was."""
-    content: list[ContentPart] = [
+    """Documents come first, then pictures: another question leaves what is long as it was. A
+    document ends where it would before any question, so an empty one follows it as well."""
+    documents = [
+        TextPart(text=f"{prompt_text(each)}\n\n") for each in shown if isinstance(each, Document)
+    ]
+    pictures = [
         ImagePart(digest=each.digest, path=str(picture_path(each.digest)), name=each.name)
         for each in shown
         if isinstance(each, Picture)
     ]
-    read = "\n\n".join(prompt_text(each) for each in shown if isinstance(each, Document))
-    if read and content:
-        content.insert(0, TextPart(text=f"{read}\n\n"))
-    elif read:
-        text = f"{read}\n\n{text}"
-    if text or not content:
+    content: list[ContentPart] = [*documents, *pictures]
+    if text or not pictures:
         content.append(TextPart(text=text))
     return UserMessage(content=tuple(content))

@@ -1,10 +1,11 @@
 """One message to two models, one after the other; then the model before them is loaded again.
 
-No chat holds any of it, and what the engine cached for it is deleted.
+No chat holds any of it unless the user keeps a reply, and what the engine cached is deleted.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ from desktop.engine.engine_status import Phase, model_name, shown_name
 from desktop.i18n import tr
 from desktop.services import Services
 from desktop.store.tables import chats, messages
-from desktop.store.tables.records import Attachment, Reply
+from desktop.store.tables.records import Attachment, Document, Reply
 
 # The owner of what the engine caches for a comparison.
 KEY = "compare"
@@ -39,6 +40,7 @@ class Side:
         self.model: ModelInfo | None = None
         self.reply: Reply | None = None
         self.text = ""
+        self.kept = False
 
 
 class CompareController(QObject):
@@ -46,6 +48,8 @@ class CompareController(QObject):
     begun = Signal()
     # The status, the numbers or the end of a side.
     changed = Signal()
+    # A reply became a chat.
+    kept = Signal()
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -53,6 +57,7 @@ class CompareController(QObject):
         self._engine, self.settings = services.engine, services.settings
         self.sides: tuple[Side, ...] = ()
         self.running = self.stopping = False
+        self._asked: tuple[str, tuple[Attachment, ...]] = ("", ())
         self._request: Request[Finished] | None = None
 
     @property
@@ -68,7 +73,8 @@ class CompareController(QObject):
         self.sides[1].live.status = tr("Waiting for the first model")
         self._engine.lend()
         self.begun.emit()
-        message = draft_message(messages.storable(text), attached, self._services.blobs.path)
+        self._asked = text, attached = messages.storable(text), tuple(attached)
+        message = draft_message(text, attached, self._services.blobs.path)
         conversation = Conversation(messages=(message,), created=time.time())
         self._services.tasks.spawn(self._run(conversation), tr("Comparing two models"))
 
@@ -79,6 +85,22 @@ class CompareController(QObject):
             if self._request is not None:
                 self._request.cancel()
             self.changed.emit()
+
+    def keep(self, side: Side) -> None:
+        """Store the message and the side's reply as a chat."""
+        if side.reply is not None and not side.kept:
+            side.kept = True
+            self._services.tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))
+            self.changed.emit()
+
+    async def _keep(self, side: Side, reply: Reply) -> None:
+        try:
+            await self._services.database.run(_add_chat, *self._asked, side.text, reply)
+        except WaymarkError:
+            side.kept = False
+            self.changed.emit()
+            raise
+        self.kept.emit()
 
     async def _run(self, conversation: Conversation) -> None:
         try:
@@ -174,3 +196,17 @@ class CompareController(QObject):
     def _say(self, side: Side, words: str) -> None:
         side.live.status = tr("Stopping") if self.stopping else words
         self.changed.emit()
+
+
+def _add_chat(
+    connection: sqlite3.Connection,
+    text: str,
+    attached: Sequence[Attachment],
+    answer: str,
+    reply: Reply,
+) -> None:
+    names = (each.name for each in attached if isinstance(each, Document))
+    title = chats.title_from(text or messages.storable(next(names, "")))
+    chat = chats.create(connection, messages.storable(f"{reply.model}: {title}"))
+    turn = messages.add_turn(connection, chat, None, text, attached)
+    messages.save_reply(connection, turn.reply, answer, reply)

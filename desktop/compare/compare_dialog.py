@@ -20,7 +20,7 @@ from desktop.compare.compare import CompareController, Side
 from desktop.engine.engine_status import COMING, EngineStatus, Phase, shown_name
 from desktop.i18n import tr
 from desktop.models.library import LibraryController
-from desktop.numbers import BETWEEN, count_of, format_bytes, precision_name
+from desktop.numbers import BETWEEN, count_of, format_bytes, format_count, precision_name
 from desktop.store.tables.records import Attachment, Document, Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row, scrolled
@@ -102,6 +102,7 @@ class CompareDialog(QDialog):
             choice.currentIndexChanged.connect(self._on_choice)
         for side in self.sides:
             side.link_asked.connect(self.link_asked)
+            side.keep_asked.connect(self._compare.keep)
         self._compare.begun.connect(self._follow)
         self._compare.changed.connect(self._refresh)
         self._settings.engine.changed.connect(self._refresh)
@@ -194,6 +195,8 @@ class CompareDialog(QDialog):
 
 class SideView(TextOwner):
     link_asked = Signal(str)
+    # Side: it becomes a chat.
+    keep_asked = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,10 +212,13 @@ class SideView(TextOwner):
         self._copy = named(CopyButton(tr("Copy the reply")), "compareCopy")
         self._copy.clicked.connect(self._on_copy)
         self._numbers = NumbersLine(self._copy)
+        self._keep = Button(name="compareKeep")
+        self._keep.setAutoDefault(False)
+        self._keep.clicked.connect(self._on_keep)
         inside = QWidget()
         parts = (self._status, self._reasoning, self._body, self._ending, None)
         column(*parts, of=inside, margins=(0, 0, 8, 0), spacing=6)
-        below = (self._numbers, self._memory)
+        below = (self._numbers, row((self._memory, 1), self._keep))
         scroll = scrolled(inside, "compareScroll")
         column(self._name, (scroll, 1), *below, of=self, margins=(14, 12, 8, 10), spacing=6)
         self.refresh()
@@ -247,7 +253,12 @@ class SideView(TextOwner):
         stats = reply.stats if reply is not None else live.stats if live is not None else None
         told = stats if stats is not None and stats.ttft_s is not None else None
         self._numbers.show_stats(told, live.model if live is not None else "")
-        self._copy.setVisible(reply is not None and bool(side and side.text))
+        answered = reply is not None and bool(side and side.text)
+        self._copy.setVisible(answered)
+        self._keep.setVisible(answered)
+        kept = side is not None and side.kept
+        self._keep.setEnabled(not kept)
+        self._keep.set_words(tr("Kept as chat") if kept else tr("Keep as chat"))
         self._numbers.fit()
         self._say(self._memory, _memory(model, told) if model is not None and told else "")
 
@@ -262,6 +273,9 @@ class SideView(TextOwner):
             label.setText(words)
         label.setVisible(bool(words))
 
+    def _on_keep(self) -> None:
+        self.keep_asked.emit(self._side)
+
     def _on_copy(self) -> None:
         if self._side is not None:
             QGuiApplication.clipboard().setText(self._side.text)
@@ -274,8 +288,8 @@ def _words(running: bool, status: EngineStatus) -> str:
     if status.phase in COMING or status.phase is Phase.FAILED:
         return f"{status.words()}."
     return tr(
-        "The models answer one after the other. Then the present model is loaded again. Nothing "
-        "of this is kept."
+        "The models answer one after the other. Then the present model is loaded again. Only a "
+        "reply that you keep becomes a chat."
     )
 
 
@@ -289,4 +303,10 @@ def _name(side: Side) -> str:
 def _memory(model: ModelInfo, stats: RequestStats) -> str:
     used = stats.bytes.kv + stats.bytes.checkpoints + stats.bytes.embeddings
     words = tr("Memory: {weights} for the weights, {context} for the context")
-    return words.format(weights=format_bytes(model.load.weight_bytes), context=format_bytes(used))
+    weights, context = format_bytes(model.load.weight_bytes), format_bytes(used)
+    memory = words.format(weights=weights, context=context)
+    if not stats.reused_tokens:
+        return memory
+    words = tr("{tokens} tokens were read before, which made this reply faster.")
+    reused = words.format(tokens=format_count(stats.reused_tokens))
+    return f"{memory}. {reused}"

@@ -17,17 +17,18 @@ _RANGE = re.compile(r"(\d+)(?:\s*[-\u2013]\s*(\d+))?")
 
 
 def prompt_text(document: Document) -> str:
-    """The chosen parts, named. Changing this form costs every document one more reading."""
+    """The chosen parts, named. Which ones comes last, so that another choice leaves the pages
+    before it as they were. Changing this form costs every document one more reading."""
     parts, places, count = document.parts, document.places, len(document.parts)
     name = " ".join(document.name.split()).replace('"', "'")
-    unit = "pages" if document.paged else "parts"
-    said = f' {unit}="{ranges(places)} of {count}"' if document.chosen is not None else ""
+    unit = "Pages" if document.paged else "Parts"
+    said = f"[{unit} {ranges(places)} of {count}]\n" if document.chosen is not None else ""
     if document.paged:
-        said = said or f' pages="{count}"'
+        said = said or f"[Pages: {count}]\n"
         text = "\n\n".join(f"[Page {place + 1}]\n{parts[place]}" for place in places)
     else:
         text = "".join(_with_gaps(parts, places))
-    return f'<document name="{name}"{said}>\n{text.strip()}\n</document>'
+    return f'<document name="{name}">\n{text.strip()}\n{said}</document>'
 
 
 def _with_gaps(parts: Sequence[str], places: Sequence[int]) -> Iterator[str]:

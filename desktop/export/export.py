@@ -29,7 +29,6 @@ from desktop.export.writing import (
     digests_of,
     in_thread,
     shown_by_browsers,
-    shown_messages,
 )
 from desktop.i18n import tr
 from desktop.numbers import count_of
@@ -123,8 +122,9 @@ class ExportController(QObject):
         try:
             async for chat in self._archived(chats):
                 if isinstance(writer, HtmlWriter):
-                    writer.drawn = await self._drawn(chat)
-                await in_thread(partial(writer.add, chat))
+                    await self._add_drawn(writer, chat)
+                else:
+                    await in_thread(partial(writer.add, chat))
                 count += 1
             await in_thread(writer.end)
         except BaseException:
@@ -132,16 +132,15 @@ class ExportController(QObject):
             raise
         return count, writer.missing
 
-    async def _drawn(self, chat: ArchivedChat) -> dict[str, bytes]:
-        """PNGs of the pictures that not all browsers show."""
-        drawn = {}
-        for picture in (each for message in shown_messages(chat) for each in message.pictures):
+    async def _add_drawn(self, writer: HtmlWriter, chat: ArchivedChat) -> None:
+        """Draw the pictures that not all browsers show, one at a time."""
+        writing = writer.writing(chat)
+        while (picture := await in_thread(partial(next, writing, None))) is not None:
             path = self._blobs.path(picture.digest)
             if not await in_thread(partial(shown_by_browsers, path)):
                 image = await rendered(self._pictures, picture, LONGEST_DRAWN)
                 if not image.isNull():
-                    drawn[picture.digest] = await in_thread(partial(png_bytes, image))
-        return drawn
+                    writer.drawn = await in_thread(partial(png_bytes, image))
 
     async def _write_pdf(self, chats: Sequence[int], path: Path) -> tuple[int, int]:
         printout, count = Printout(self._pictures), 0

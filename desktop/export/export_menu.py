@@ -83,7 +83,8 @@ class ExportMenu(QObject):
 
     async def _print(self, chat: Chat) -> None:
         printer = QPrinter(QPrinter.PrinterMode.HighResolution)
-        printer.setDocName(chat.title)
+        # Qt proposes it as the name of a file, with any slash.
+        printer.setDocName(file_name(chat.title))
         dialog = named(QPrintDialog(printer, self._window), "printDialog")
         if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
             self._export.print_chat(chat.id, printer)

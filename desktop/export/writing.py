@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from core.api.archive import VERSION, ArchivedChat, ArchivedMessage
+from core.api.archive import VERSION, ArchivedChat, ArchivedMessage, ArchivedPicture
 from core.api.errors import WaymarkError
 from core.api.limits import PICTURE_BEGINNING, picture_format
 from core.client.blobs import read_regular
@@ -184,15 +184,20 @@ class MarkdownWriter(Writer):
 class HtmlWriter(Writer):
     """One file without scripts that connects to nothing: pictures are inside.
 
-    `drawn`: PNGs, by digest, in place of pictures that browsers don't show.
+    `drawn`: a PNG in place of the next picture, which browsers don't show.
     """
 
     def _begin(self) -> None:
-        self.drawn: dict[str, bytes] = {}
+        self.drawn = b""
         self._parser = html_parser()
         self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
 
     def add(self, chat: ArchivedChat) -> None:
+        for _ in self.writing(chat):
+            pass
+
+    def writing(self, chat: ArchivedChat) -> Iterator[ArchivedPicture]:
+        """Write a chat; pauses before each picture, and yields it."""
         self._say(f"<h1>{html.escape(chat.title)}</h1>\n<p>{date(chat.created)}</p>\n")
         if chat.system:
             self._say(f"<details><summary>{tr('Instructions')}</summary>")
@@ -205,7 +210,9 @@ class HtmlWriter(Writer):
                 text = chat.documents[document.document].text.replace("\f", "\n")
                 self._say(f"<pre>{html.escape(text)}</pre></details>\n")
             for picture in message.pictures:
-                if data := self.drawn.get(picture.digest) or self._picture(picture.digest):
+                yield picture
+                data, self.drawn = self.drawn or self._picture(picture.digest), b""
+                if data:
                     kind = suffix_of(data).removeprefix(".").replace("jpg", "jpeg")
                     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
                     self._say(f'<img alt="{html.escape(picture.name)}" src="{source}">\n')

@@ -197,7 +197,8 @@ def describe(facts: ModelFacts) -> str:
         tr("{size} on disk").format(size=format_bytes(facts.size)),
         tr("licence: {name}").format(name=facts.licence or tr("not named")),
     ]
-    return ", ".join(part for part in parts if part) + "."
+    said = ", ".join(part for part in parts if part) + "."
+    return " ".join((said, tr("Audio input isn't supported."))) if facts.audio else said
 
 
 def speed(way: Way | None) -> str:

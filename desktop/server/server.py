@@ -18,7 +18,14 @@ from core.api.params import CacheSettings, DraftSettings
 from core.gguf.library import FoundModel
 from core.server.access import digest_of, origin_of
 from core.server.kept_replies import delete
-from core.server.messages import Listening, ModelIs, NotListening, RequestSeen, Serve
+from core.server.messages import (
+    ContentSeen,
+    Listening,
+    ModelIs,
+    NotListening,
+    RequestSeen,
+    Serve,
+)
 from core.server.relay import LocalServer, ServerNews
 from core.server.requests.pictures import Pictures
 from desktop.engine.engine import EngineController
@@ -31,6 +38,7 @@ from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.store.settings import ServerSettings
 
 MOST_SHOWN = 50
+MOST_CONTENTS = 20
 # Clients that are refused may ask a thousand times a second.
 SHOW_EVERY_MS = 200
 LOOK_EVERY_MS = 10_000
@@ -99,6 +107,9 @@ class ServerController(QObject):
         self.new_key = ""
         # The latest requests by number, oldest first.
         self.requests: OrderedDict[int, RequestSeen] = OrderedDict()
+        # Texts of the latest requests by number, only while the user wants to see them.
+        self.keeps_content = False
+        self.contents: OrderedDict[int, str] = OrderedDict()
         self._listed = QTimer(self, singleShot=True, interval=SHOW_EVERY_MS)
         self._listed.timeout.connect(self.listed)
         engine.changed.connect(self._on_engine)
@@ -143,9 +154,17 @@ class ServerController(QObject):
         self.new_key = ""
         self.changed.emit()
 
+    def keep_content(self, on: bool) -> None:
+        """Until the window is closed; off forgets what was kept."""
+        self.keeps_content = on
+        self._server.tell_content(on)
+        self.contents.clear()
+        self.listed.emit()
+
     def forget(self) -> None:
         """Delete what programs have sent."""
         self._forgetting = True
+        self.contents.clear()
         self._apply()
 
     async def close(self) -> None:
@@ -254,6 +273,11 @@ class ServerController(QObject):
                 self._show(ServerStatus(Stage.FAILED, error=news.error))
             case RequestSeen():
                 self._list(news)
+            case ContentSeen() if self.keeps_content:
+                self.contents[news.number] = news.text
+                while len(self.contents) > MOST_CONTENTS:
+                    self.contents.popitem(last=False)
+                self._listed.start()
             case ErrorInfo() if self.status.stage is not Stage.FAILED:
                 self._show(ServerStatus(Stage.FAILED, error=news))
             case _:
@@ -267,8 +291,10 @@ class ServerController(QObject):
             self._listed.start()
 
     def _show(self, status: ServerStatus) -> None:
+        if status.stage is not Stage.ON:
+            self.contents.clear()
+            self._listed.start()
         if status.stage is Stage.STARTING:
             self.requests.clear()
-            self._listed.start()
         self.status = status
         self.changed.emit()

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
+    QPlainTextEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -37,6 +38,7 @@ WIDTH, HEIGHT = 860, 760
 LOWEST_PORT, HIGHEST_PORT = 1_024, 65_535
 LONGEST_SLEEP_MIN = 1_440
 LEAST_HEIGHT = 150
+CONTENT_HEIGHT = 220
 LONGEST_NAME = 60
 _NUMBERS = (3, 4, 5, 6)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -51,6 +53,7 @@ class LocalServerDialog(QDialog):
         self._access = AccessBox(server)
         self._connect = ConnectBox()
         self._requests = RequestList(server)
+        self._content = RequestContent(server, self._requests)
         content = QWidget()
         column(
             self._access,
@@ -58,6 +61,7 @@ class LocalServerDialog(QDialog):
             self._connect,
             Label(tr("Requests"), style="heading"),
             (self._requests, 1),
+            self._content,
             of=content,
             margins=(0, 0, 10, 0),
             spacing=10,
@@ -252,7 +256,7 @@ class RequestList(QTreeWidget):
         ])  # fmt: skip
         self.setRootIsDecorated(False)
         self.setUniformRowHeights(True)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setMinimumHeight(theme.px(LEAST_HEIGHT))
         named(self.header(), "serverRequestsHeader", tr("What the columns show"))
         self.header().setSectionsMovable(False)
@@ -264,6 +268,12 @@ class RequestList(QTreeWidget):
             self.headerItem().setTextAlignment(place, _RIGHT)
         server.listed.connect(self._show)
         self._show()
+
+    @property
+    def selected(self) -> int | None:
+        """The number of the selected request."""
+        chosen = self.selectedItems()
+        return next((at for at, item in self._items.items() if item in chosen), None)
 
     def _show(self) -> None:
         shown = self._server.requests
@@ -277,6 +287,49 @@ class RequestList(QTreeWidget):
                 self.insertTopLevelItem(0, self._items[at])
             for place, words in enumerate(cells(seen)):
                 self._items[at].setText(place, words)
+
+
+class RequestContent(QWidget):
+    """The switch that keeps texts of requests, and the text of the one that is selected."""
+
+    def __init__(self, server: ServerController, requests: RequestList) -> None:
+        super().__init__()
+        self._server, self._requests, self._shown = server, requests, ""
+        words = tr("Show prompts and replies here")
+        self._on = named(Switch(), "serverContentOn", words)
+        self._on.setChecked(server.keeps_content)
+        self._on.toggled.connect(server.keep_content)
+        self._note = Label(
+            tr(
+                "The texts of the latest 20 requests are kept in memory until you switch this off "
+                "or the server stops. They are saved nowhere."
+            ),
+            style="muted small",
+            wraps=True,
+        )
+        self._text = named(QPlainTextEdit(), "serverContent", tr("Prompt and reply"))
+        self._text.setReadOnly(True)
+        self._text.setUndoRedoEnabled(False)
+        self._text.setProperty("class", "field")
+        self._text.setTabChangesFocus(True)
+        self._text.setFixedHeight(theme.px(CONTENT_HEIGHT))
+        column(row(self._on, Label(words), None), self._note, self._text, of=self, spacing=8)
+        requests.itemSelectionChanged.connect(self._show)
+        server.listed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        server, chosen = self._server, self._requests.selected
+        self._note.setVisible(server.keeps_content)
+        self._text.setVisible(server.keeps_content)
+        text = server.contents.get(chosen, "") if chosen is not None else ""
+        # Showing it again would scroll to its beginning.
+        if text != self._shown:
+            self._shown = text
+            self._text.setPlainText(text)
+        none = tr("Nothing was kept of this request: it is still running, or is too old.")
+        hint = tr("Select a request to see its text.")
+        self._text.setPlaceholderText(hint if chosen is None else none)
 
 
 def cells(seen: RequestSeen) -> tuple[str, ...]:

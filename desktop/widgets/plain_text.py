@@ -15,9 +15,11 @@ _LONG_WORD = re.compile(r"\S{40,}")
 _PIECE = 20
 # Spaces that must not break: between number and unit, inside a size, before a middle dot.
 _KEPT_SPACE = re.compile(
-    r"(?<=\d) (?=(?:[KMGT]?B|s|min|%|tokens?(?:/s)?)(?![\w/])|x \d)|(?<=\d x) (?=\d)"
+    r"(?<=\d) (?=(?:[KMGT]?B|s|min|%|[Tt]okens?(?:/s)?)(?![\w/])|x \d)|(?<=\d x) (?=\d)"
     r"| (?=\N{MIDDLE DOT} )"
 )
+# Qt breaks after a slash.
+_RATE = re.compile(r"(?<=[Tt]oken)(s?)/(?=s\b)")
 # Invisible though Python calls them printable: Unicode's default-ignorable code points, and the
 # blank letters of Braille and Hangul.
 _UNSEEN = re.compile(
@@ -43,12 +45,15 @@ def tip(text: str) -> str:
 def breakable(text: str) -> str:
     """The text with break points in very long words, and none between number and unit."""
     kept = _KEPT_SPACE.sub("\N{NO-BREAK SPACE}", text)
+    kept = _RATE.sub("\\1/\N{WORD JOINER}", kept)
     return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), kept)
 
 
 def unbroken(text: str) -> str:
     """Also for a part of what `breakable` made."""
-    return text.replace("\N{ZERO WIDTH SPACE}", "").replace("\N{NO-BREAK SPACE}", " ")
+    for invisible in ("\N{ZERO WIDTH SPACE}", "\N{WORD JOINER}"):
+        text = text.replace(invisible, "")
+    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def is_seen(character: str) -> bool:

@@ -57,7 +57,7 @@ class WindowDialogs(QObject):
     def __init__(self, parts: WindowParts, page: ChatPage, window: QWidget) -> None:
         super().__init__(window)
         self._parts, self._page, self._window = parts, page, window
-        self._copied = False
+        self._copied = self._choosing_part = False
 
     @cached_property
     def _get_model(self) -> GetModelDialog:
@@ -207,7 +207,14 @@ class WindowDialogs(QObject):
         self._parts.tasks.spawn(self._add_screen_part(), tr("Adding a part of the screen"))
 
     async def _add_screen_part(self) -> None:
-        image = await choose_screen_part(self._window)
+        # The tray and other dialogs can ask again before the covers are up.
+        if self._choosing_part:
+            return
+        self._choosing_part = True
+        try:
+            image = await choose_screen_part(self._window)
+        finally:
+            self._choosing_part = False
         if not image.isNull():
             self._page.composer.add_image(image, tr("Part of the screen"))
 

@@ -136,6 +136,7 @@ class WindowParts(QObject):
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
         self.compare = CompareController(services)
+        self.compare.kept.connect(self.chats.read_again)
         self.server = ServerController(
             self.tasks, self.settings, self.engine, folders, self.library.find
         )

@@ -20,11 +20,6 @@ from torch.nn import functional as F
 _FOLDED_ROWS = 512
 
 
-def step_attention(queries: Tensor, keys: Tensor, values: Tensor, *limits: Any) -> Tensor:
-    """Like `causal_attention` of each query separately."""
-    return each_alone(causal_attention, queries, keys, values, *limits)
-
-
 def each_alone(
     attend: Callable[..., Tensor],
     queries: Tensor,
@@ -75,6 +70,8 @@ def _in_blocks(
 
 
 causal_attention = partial(_in_blocks, causal=True)
+step_attention = partial(each_alone, causal_attention)
+"""Like `causal_attention` of each query separately."""
 run_attention = partial(_in_blocks, causal=False)
 
 

@@ -137,15 +137,7 @@ def time_steps(
     return result
 
 
-def mamba1_step(library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
-    return _mamba1(library.mamba1_step, given, state)
-
-
-def mamba1_run(library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
-    return _mamba1(library.mamba1_run, given, state)
-
-
-def _mamba1(kernel: Kernel, given: SpaceInputs, state: Tensor) -> Tensor | None:
+def mamba1(kernel: str, library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
     rows, numbers = given[:3], (*given[3:], state)
     dim, channels = state.shape
     fits = channels % 16 == 0 and dim <= _MOST_SCANNED_STATES
@@ -154,22 +146,14 @@ def _mamba1(kernel: Kernel, given: SpaceInputs, state: Tensor) -> Tensor | None:
     if not (fits and alike and dense):
         return None
     result = torch.empty(given.steps.shape)
-    kernel(
+    getattr(library, kernel)(
         *map(address, (*given, state, result)), *given.inputs.shape, dim,
         *(each.stride(0) for each in rows), is_bfloat(given.inputs), get_num_threads(),
     )  # fmt: skip
     return result
 
 
-def mamba2_step(library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
-    return _mamba2(library.mamba2_step, given, state)
-
-
-def mamba2_run(library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
-    return _mamba2(library.mamba2_run, given, state)
-
-
-def _mamba2(kernel: Kernel, given: SpaceInputs, state: Tensor) -> Tensor | None:
+def mamba2(kernel: str, library: Library, given: SpaceInputs, state: Tensor) -> Tensor | None:
     rows, numbers = given[:3], (*given[3:], state)
     heads, width, dim = state.shape
     groups = given.b.shape[1]
@@ -179,7 +163,7 @@ def _mamba2(kernel: Kernel, given: SpaceInputs, state: Tensor) -> Tensor | None:
     if not (fits and float32 and dense and given.b.shape == given.c.shape):
         return None
     result = torch.empty(given.inputs.shape)
-    kernel(
+    getattr(library, kernel)(
         *map(address, (*given, state, result)), given.inputs.shape[0], heads, groups, width, dim,
         *(each.stride(0) for each in rows), get_num_threads(),
     )  # fmt: skip

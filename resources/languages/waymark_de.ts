@@ -1100,6 +1100,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Neuer Ordner</translation>
     </message>
     <message>
+        <source>Moved to {folder}. It is listed at the top, because it is pinned.</source>
+        <translation>Nach {folder} verschoben. Der Chat steht oben, weil er angeheftet ist.</translation>
+    </message>
+    <message>
         <source>New chats begin with</source>
         <translation>Neue Chats beginnen mit</translation>
     </message>
@@ -1740,6 +1744,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Zwei Modelle werden verglichen</translation>
     </message>
     <message>
+        <source>Keeping a reply</source>
+        <translation>Behalten einer Antwort</translation>
+    </message>
+    <message>
         <source>Loading the model: {percent}%</source>
         <translation>Modell wird geladen: {percent} %</translation>
     </message>
@@ -1820,12 +1828,24 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Das Demomodell</translation>
     </message>
     <message>
+        <source>Kept as chat</source>
+        <translation>Ist jetzt ein Chat</translation>
+    </message>
+    <message>
+        <source>Keep as chat</source>
+        <translation>Als Chat behalten</translation>
+    </message>
+    <message>
         <source>Messages in chats wait until both models have answered.</source>
         <translation>Nachrichten in Chats warten, bis beide Modelle geantwortet haben.</translation>
     </message>
     <message>
-        <source>The models answer one after the other. Then the present model is loaded again. Nothing of this is kept.</source>
-        <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nichts davon bleibt gespeichert.</translation>
+        <source>The models answer one after the other. Then the present model is loaded again. Only a reply that you keep becomes a chat.</source>
+        <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nur Antworten, die Sie behalten, werden zu Chats.</translation>
+    </message>
+    <message>
+        <source>{tokens} tokens were read before, which made this reply faster.</source>
+        <translation>{tokens} Token waren schon gelesen, was diese Antwort beschleunigt hat.</translation>
     </message>
     <message>
         <source>Memory: {weights} for the weights, {context} for the context</source>
@@ -1933,7 +1953,7 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     </message>
     <message>
         <source>What is shown: PDF ({patterns})</source>
-        <translation>Was angezeigt wird: PDF ({patterns})</translation>
+        <translation>Was zu sehen ist: PDF ({patterns})</translation>
     </message>
     <message>
         <source>What is shown: HTML ({patterns})</source>
@@ -2502,6 +2522,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>{size} on disk</source>
         <translation>{size} auf der Festplatte</translation>
+    </message>
+    <message>
+        <source>Audio input isn&apos;t supported.</source>
+        <translation>Audioeingabe wird nicht unterstützt.</translation>
     </message>
     <message>
         <source>About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.</source>
@@ -3073,7 +3097,7 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     </message>
     <message>
         <source>Reading {name} took too long and was stopped.</source>
-        <translation>{name} zu lesen dauerte zu lange und wurde abgebrochen.</translation>
+        <translation>Das Lesen von {name} dauerte zu lange und wurde abgebrochen.</translation>
     </message>
     <message>
         <source>Reading {name} needs more memory than is allowed.</source>
@@ -3368,6 +3392,26 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Änderungen ignoriert: {lines}</translation>
     </message>
     <message>
+        <source>Show prompts and replies here</source>
+        <translation>Anfragen und Antworten hier zeigen</translation>
+    </message>
+    <message>
+        <source>The texts of the latest 20 requests are kept in memory until you switch this off or the server stops. They are saved nowhere.</source>
+        <translation>Die Texte der letzten 20 Anfragen bleiben im Arbeitsspeicher, bis Sie dies ausschalten oder der Server endet. Gespeichert werden sie nirgends.</translation>
+    </message>
+    <message>
+        <source>Prompt and reply</source>
+        <translation>Anfrage und Antwort</translation>
+    </message>
+    <message>
+        <source>Nothing was kept of this request: it is still running, or is too old.</source>
+        <translation>Von dieser Anfrage ist nichts da: Sie läuft noch oder ist zu alt.</translation>
+    </message>
+    <message>
+        <source>Select a request to see its text.</source>
+        <translation>Wählen Sie eine Anfrage, um ihren Text zu sehen.</translation>
+    </message>
+    <message>
         <source>Refused: wrong key</source>
         <translation>Abgelehnt: falscher Schlüssel</translation>
     </message>
@@ -3613,11 +3657,15 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>The cost is known once a model is loaded.</source>
-        <translation>Der Preis ist bekannt, sobald ein Modell geladen ist.</translation>
+        <translation>Der Bedarf ist bekannt, sobald ein Modell geladen ist.</translation>
     </message>
     <message>
         <source>Switched off: every turn reads the whole chat again.</source>
         <translation>Ausgeschaltet: Jeder Beitrag liest den ganzen Chat neu.</translation>
+    </message>
+    <message>
+        <source>{checkpoints} of one chat: up to {total}.</source>
+        <translation>{checkpoints} eines Chats: bis zu {total}.</translation>
     </message>
     <message>
         <source>{checkpoints}: up to {total}.</source>
@@ -3725,7 +3773,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Model default</source>
-        <translation>Vorgabe des Modells</translation>
+        <translation>Standard des Modells</translation>
     </message>
     <message>
         <source>&apos;{given}&apos; is not a number: {title} takes {bounds}. The setting was not changed.</source>
@@ -3901,7 +3949,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Finished replies and opened chats are read while the computer is idle, so the next turn reads only your message. If off, the reply is read with your next message.</source>
-        <translation>Fertige Antworten und geöffnete Chats werden im Leerlauf gelesen, sodass der nächste Beitrag nur Ihre Nachricht liest. Ausgeschaltet wird die Antwort mit Ihrer nächsten Nachricht gelesen.</translation>
+        <translation>Fertige Antworten und geöffnete Chats werden im Leerlauf gelesen, sodass der nächste Beitrag nur Ihre Nachricht liest. Sonst wird die Antwort mit Ihrer nächsten Nachricht gelesen.</translation>
     </message>
     <message>
         <source>prefill background</source>
@@ -3913,7 +3961,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Pictures in your draft are read while you type; that work is lost if you remove a picture. If off, the picture is read after you press Send.</source>
-        <translation>Bilder in Ihrem Entwurf werden gelesen, während Sie tippen; diese Arbeit ist verloren, wenn Sie ein Bild entfernen. Ausgeschaltet wird das Bild erst nach dem Senden gelesen.</translation>
+        <translation>Bilder in Ihrem Entwurf werden gelesen, während Sie tippen; diese Arbeit ist verloren, wenn Sie ein Bild entfernen. Sonst wird das Bild erst nach dem Senden gelesen.</translation>
     </message>
     <message>
         <source>prefill background images draft</source>
@@ -4077,7 +4125,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>After the first reply of a chat, the model writes its title while the computer is idle. If off, the title is the first words of the chat. A title that you gave stays.</source>
-        <translation>Nach der ersten Antwort eines Chats schreibt das Modell im Leerlauf den Titel. Ausgeschaltet besteht der Titel aus den ersten Wörtern des Chats. Ein Titel, den Sie gegeben haben, bleibt.</translation>
+        <translation>Nach der ersten Antwort eines Chats schreibt das Modell im Leerlauf den Titel. Sonst besteht der Titel aus den ersten Wörtern des Chats. Ein Titel, den Sie gegeben haben, bleibt.</translation>
     </message>
     <message>
         <source>name chats automatic</source>
@@ -4149,7 +4197,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>The size of all text in this window.</source>
-        <translation>Die Größe allen Textes in diesem Fenster.</translation>
+        <translation>Die Größe aller Texte in diesem Fenster.</translation>
     </message>
     <message>
         <source>font size zoom scale letters</source>
@@ -4157,7 +4205,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>100 % (default)</source>
-        <translation>100 % (Vorgabe)</translation>
+        <translation>100 % (Standard)</translation>
     </message>
     <message>
         <source>Closing the window during work</source>
@@ -4177,7 +4225,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Show Markdown in your own messages as in replies. If off, they are shown as typed.</source>
-        <translation>Markdown auch in Ihren eigenen Nachrichten anzeigen. Ausgeschaltet erscheinen sie wie getippt.</translation>
+        <translation>Markdown auch in Ihren eigenen Nachrichten anzeigen. Sonst erscheinen sie wie getippt.</translation>
     </message>
     <message>
         <source>For all chats. Takes effect when you press Load.</source>
@@ -4229,7 +4277,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Restore all defaults</source>
-        <translation>Alle Vorgaben wiederherstellen</translation>
+        <translation>Alle Standardwerte wiederherstellen</translation>
     </message>
     <message>
         <source>system prompt persona role instructions</source>
@@ -4241,11 +4289,11 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{}: the defaults are restored.</source>
-        <translation>{}: Die Vorgaben sind wiederhergestellt.</translation>
+        <translation>{}: Die Standardwerte sind wiederhergestellt.</translation>
     </message>
     <message>
         <source>All defaults are restored.</source>
-        <translation>Alle Vorgaben sind wiederhergestellt.</translation>
+        <translation>Alle Standardwerte sind wiederhergestellt.</translation>
     </message>
     <message>
         <source>A new one each time</source>
@@ -4257,15 +4305,15 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Model default: {}</source>
-        <translation>Vorgabe des Modells: {}</translation>
+        <translation>Standard des Modells: {}</translation>
     </message>
     <message>
         <source>Restore defaults</source>
-        <translation>Vorgaben wiederherstellen</translation>
+        <translation>Standardwerte wiederherstellen</translation>
     </message>
     <message>
         <source>Restore the defaults of {}</source>
-        <translation>Vorgaben von „{}“ wiederherstellen</translation>
+        <translation>Standardwerte von „{}“ wiederherstellen</translation>
     </message>
     <message>
         <source>Delete saved weights</source>
@@ -4381,11 +4429,11 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>These settings could not be read and were reset to their defaults: {}.</source>
-        <translation>Diese Einstellungen konnten nicht gelesen werden und haben wieder ihre Vorgaben: {}.</translation>
+        <translation>Diese Einstellungen konnten nicht gelesen werden und haben wieder ihre Standardwerte: {}.</translation>
     </message>
     <message>
         <source>The settings could not be read ({}); the defaults are used.</source>
-        <translation>Die Einstellungen konnten nicht gelesen werden ({}); es gelten die Vorgaben.</translation>
+        <translation>Die Einstellungen konnten nicht gelesen werden ({}); es gelten die Standardwerte.</translation>
     </message>
     <message>
         <source>The old file is kept as {}.</source>
@@ -4531,7 +4579,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Leave everything</source>
-        <translation>Alles lassen</translation>
+        <translation>Alles so lassen</translation>
     </message>
     <message>
         <source>Close and restore</source>
@@ -4907,7 +4955,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Default text size</source>
-        <translation>Vorgegebene Textgröße</translation>
+        <translation>Normale Textgröße</translation>
     </message>
     <message>
         <source>Click a field and press the new keys. The cross removes them.</source>
@@ -5019,7 +5067,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{caption}: more than fits, choose parts</source>
-        <translation>{caption}: mehr, als passt; wählen Sie Teile</translation>
+        <translation>{caption}: zu lang; wählen Sie Teile</translation>
     </message>
     <message>
         <source>{chosen} of {count}</source>
@@ -5035,7 +5083,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>about {time} to read</source>
-        <translation>etwa {time} zu lesen</translation>
+        <translation>etwa {time} Lesezeit</translation>
     </message>
     <message>
         <source>Adding files</source>
@@ -5119,11 +5167,11 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>The chat uses the preset {name}.</source>
-        <translation>Der Chat verwendet die Vorgabe {name}.</translation>
+        <translation>Der Chat verwendet das Profil {name}.</translation>
     </message>
     <message>
         <source>The preset {name} is deleted.</source>
-        <translation>Die Vorgabe {name} ist gelöscht.</translation>
+        <translation>Das Profil {name} ist gelöscht.</translation>
     </message>
     <message>
         <source>Back to the default</source>
@@ -5143,11 +5191,11 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Presets</source>
-        <translation>Vorgaben</translation>
+        <translation>Profile</translation>
     </message>
     <message>
         <source>No presets yet</source>
-        <translation>Noch keine Vorgaben</translation>
+        <translation>Noch keine Profile</translation>
     </message>
     <message>
         <source>Use in this chat</source>
@@ -5155,19 +5203,19 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Delete the preset</source>
-        <translation>Vorgabe löschen</translation>
+        <translation>Profil löschen</translation>
     </message>
     <message>
         <source>Begin new chats with this preset</source>
-        <translation>Neue Chats mit dieser Vorgabe beginnen</translation>
+        <translation>Neue Chats mit diesem Profil beginnen</translation>
     </message>
     <message>
         <source>Name of a preset</source>
-        <translation>Name einer Vorgabe</translation>
+        <translation>Name eines Profils</translation>
     </message>
     <message>
         <source>Save as preset</source>
-        <translation>Als Vorgabe speichern</translation>
+        <translation>Als Profil speichern</translation>
     </message>
     <message>
         <source>Save the model with it</source>
@@ -5203,7 +5251,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Storing the defaults of a folder</source>
-        <translation>Speichern der Vorgaben eines Ordners</translation>
+        <translation>Speichern der Standardwerte eines Ordners</translation>
     </message>
     <message>
         <source>Deleting a folder</source>
@@ -5235,7 +5283,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Backed up to {path}: {chats}, with pictures, documents, presets and settings.</source>
-        <translation>Gesichert nach {path}: {chats}, mit Bildern, Dokumenten, Vorgaben und Einstellungen.</translation>
+        <translation>Gesichert nach {path}: {chats}, mit Bildern, Dokumenten, Profilen und Einstellungen.</translation>
     </message>
     <message>
         <source>The backup of {moment} is complete: {counts}. Waymark closes now and shows it at the next start.</source>
@@ -5551,7 +5599,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>The network is forbidden</source>
-        <translation>Das Netz ist verboten</translation>
+        <translation>Der Zugriff auf das Netz ist nicht erlaubt</translation>
     </message>
     <message>
         <source>The model was not deleted</source>
@@ -5631,7 +5679,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>{name} takes longer than {seconds} seconds to decode, so it was stopped.</source>
-        <translation>{name} zu dekodieren dauert länger als {seconds} Sekunden und wurde daher abgebrochen.</translation>
+        <translation>Das Dekodieren von {name} dauerte länger als {seconds} Sekunden und wurde daher abgebrochen.</translation>
     </message>
     <message>
         <source>There is not enough memory to open {name}.</source>
@@ -5759,7 +5807,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>No NVIDIA GPU that this build of PyTorch can use was found. Choose CPU or automatic.</source>
-        <translation>Keine NVIDIA-GPU gefunden, die diese Ausgabe von PyTorch verwenden kann. Wählen Sie CPU oder automatisch.</translation>
+        <translation>Keine NVIDIA-GPU gefunden, die diese Version von PyTorch verwenden kann. Wählen Sie CPU oder automatisch.</translation>
     </message>
     <message>
         <source>The budget for {place} is {budget} bytes. A context of {tokens} tokens alone takes {needed} bytes: allow at least that, or load the model with a shorter context.</source>
@@ -5880,6 +5928,10 @@ Modell: {model}</translation>
     <message>
         <source>Another Waymark uses {folder}. Close it first, or choose another data folder.</source>
         <translation>Ein anderes Waymark verwendet {folder}. Beenden Sie es zuerst oder wählen Sie einen anderen Datenordner.</translation>
+    </message>
+    <message>
+        <source>Contexts can&apos;t be kept in {folder}: {reason}.</source>
+        <translation>Kontexte können nicht in {folder} gespeichert werden: {reason}.</translation>
     </message>
     <message>
         <source>The download needs {needed} GB more on the disk of {folder}, where {free} GB are free.</source>
@@ -6082,6 +6134,10 @@ Modell: {model}</translation>
         <translation>Sie ist kein JSON oder beschädigt.</translation>
     </message>
     <message>
+        <source>the disk has {left} GiB left, and Waymark leaves {floor} GiB free</source>
+        <translation>auf dem Datenträger sind {left} GiB frei, und Waymark lässt {floor} GiB frei</translation>
+    </message>
+    <message>
         <source>No such file or directory</source>
         <translation>Datei oder Ordner nicht gefunden</translation>
     </message>
@@ -6095,7 +6151,7 @@ Modell: {model}</translation>
     </message>
     <message>
         <source>Read-only file system</source>
-        <translation>nur lesbarer Datenträger</translation>
+        <translation>schreibgeschützter Datenträger</translation>
     </message>
     <message>
         <source>Address already in use</source>

@@ -1,11 +1,13 @@
 """Cuts: where they lie, that they are prefix-stable, and that none falls inside an image."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.positions import PositionIndex, TokenIndex
-from core.api.prompt import Cut, CutKind, Image, Prompt, Segment, TextRun
+from core.api.prompt import LEAST_PART, Cut, CutKind, Image, Prompt, Segment, TextRun
 from core.cache.node import chained_key
 from core.engine.debug import check_positions
 from tests.api.prompts import END, segments
@@ -166,6 +168,34 @@ def test_X0_a_pause_is_a_cut_and_leaves_those_before_it_alone(
         for at in range(run.start.token.value + 1, run.end.token.value + 1)
     }
     assert inside & texts <= cuts
+
+
+@given(segments(), segments(), st.sets(st.integers(1, 60)), st.integers(1, 12))
+def test_X0_the_end_of_a_part_is_a_cut_and_leaves_those_before_it_alone(
+    common: list[Segment], more: list[Segment], places: set[int], grid: int
+) -> None:
+    shared = Prompt(tuple(common), ENDS, grid).num_tokens
+    with patch("core.api.prompt.LEAST_PART", 3):
+        short, long = (
+            Prompt(tuple(parts), ENDS, grid, part_ends=frozenset(places))
+            for parts in (common, [*common, *more])
+        )
+        inside = [[cut for cut in made.cuts if cut.token.value < shared] for made in (short, long)]
+    assert inside[0] == inside[1]
+    begun = 0
+    for run in long.runs:
+        later = range(max(run.start.token.value + 1, begun + 3), run.end.token.value)
+        assert isinstance(run.content, Image) or not places.intersection(later)
+        on_grid = run.kind == CutKind.GRID and not getattr(run.content, "back", 0)
+        begun = begun if on_grid else run.end.token.value
+
+
+@pytest.mark.parametrize("before", [LEAST_PART - 1, LEAST_PART])
+def test_a_short_part_ends_without_a_cut(before: int) -> None:
+    ids = TextRun((1,) * (before + 9))
+    made = Prompt((TextRun((END,)), ids), ENDS, 512, part_ends=frozenset({1 + before}))
+    ends = [run.end.token.value for run in made.runs if run.ends(CutKind.PART_END)]
+    assert ends == ([1 + before] if before == LEAST_PART else [])
 
 
 @given(segments(), st.integers(1, 12))

@@ -32,6 +32,7 @@ TEXT_FILES = (
 PIECE = 16 * 2**20  # numbers made at a time: 64 MB before they become bfloat16
 # Families whose norms multiply by 1 plus their weight.
 ZERO_CENTRED = frozenset({"qwen3_5", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"})
+ONES = (".D", ".layer_scalar", ".scale", "_scale")  # what multiplies, besides norms
 _FUSED = ("experts.gate_up_proj", "experts.down_proj")
 
 
@@ -149,7 +150,9 @@ def published(
         )
         family.build(parsed, weights, torch.device("cpu"))
 
-    name = family.published_names(parsed, ())
+    # A text stack alone has no prefix.
+    alone = str(config["model_type"]).endswith("_text")
+    name = family.published_names(parsed, ("model.embed_tokens.weight",) if alone else ())
     return {name(asked): spec for asked, spec in plan_weights(build, torch.bfloat16).items()}
 
 
@@ -245,7 +248,7 @@ def _pieces(
         else:
             plain = "visual" in name or name.endswith("linear_attn.norm.weight") or not zero_centred
             scales = "norm" in name and name.endswith("weight")
-            yield 0.1 * noise + (1 if (plain and scales) or name.endswith(".D") else 0)
+            yield 0.1 * noise + (1 if (plain and scales) or name.endswith(ONES) else 0)
 
 
 def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:

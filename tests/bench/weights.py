@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
@@ -12,6 +14,12 @@ from core.layers.feed_forward import SparseExperts
 from core.models.decoder import Decoder
 from core.weights.container import Container
 from tests.bench.peer import PATCH_NUMBERS
+
+# How configs spell the number of experts, and of those that a token goes through.
+_EXPERTS = (
+    ("num_experts", "num_local_experts"),
+    ("num_experts_per_tok", "num_experts_per_token", "top_k_experts"),
+)
 
 
 def held_bytes(model: Decoder) -> int:
@@ -31,9 +39,14 @@ def token_operations(folder: Container) -> int:
     apart."""
     text = folder.config.get("text_config", folder.config)
     experts = _numbers(folder, ".experts.")
-    count = text.get("num_experts", text.get("num_local_experts", 0))
-    active = experts * text["num_experts_per_tok"] // count if experts else 0
+    active = int(experts * active_experts(text)) if experts else 0
     return 2 * (_numbers(folder, ".layers.") - experts + active)
+
+
+def active_experts(text: Mapping[str, Any]) -> Fraction:
+    """The share of a layer's experts that a token goes through."""
+    count, k = (next(text[name] for name in names if name in text) for names in _EXPERTS)
+    return Fraction(k, count)
 
 
 def image_operations(folder: Container, num_patches: int) -> int:

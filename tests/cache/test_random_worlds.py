@@ -131,6 +131,7 @@ class Worlds(RuleBasedStateMachine):
                 del self.users[key]
                 assert tree.get(key) is None
                 assert not any(store.has(kind, key) for kind in SegmentKind)
+                assert not store.enough_rows(key, 1)
 
     @rule()
     def forget_all(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.api.chat import Message
 from core.api.events import Prefilling
 from core.api.positions import TokenIndex
-from core.api.prompt import Image
+from core.api.prompt import Image, Prompt, TextRun
 from core.api.stats import ContextPart
 from core.engine import stats
 from core.engine.stats import MessageMap
@@ -75,3 +75,33 @@ def test_W1_parts_say_of_every_token_what_it_is_and_where(
         ("text", "evaluated"),
     ]
     assert all(part.tier == "slab" and not part.on_disk for part in parts)
+
+
+GRID = TextRun((1,) * 8)
+END = TextRun((9,))
+SHORT = TextRun((1, 1))
+
+
+@pytest.mark.parametrize(
+    ("parts", "starts", "edges"),
+    [
+        ((GRID, SHORT, END, SHORT), (0,), [8]),
+        ((GRID, GRID, SHORT, END, SHORT), (0,), [16, 8]),
+        ((GRID, GRID, SHORT, SHORT, END, SHORT), (0,), [16]),
+        ((SHORT, END, SHORT), (0,), []),
+        # A long reply, and a long message before the last one.
+        ((SHORT, END, GRID, SHORT, END, SHORT, END, SHORT), (0, 3, 14), []),
+        ((GRID, SHORT, END, SHORT, END, SHORT, END, SHORT), (0, 11, 14), []),
+        ((GRID, SHORT, END, SHORT, END, GRID, SHORT, END, SHORT), (0, 11, 14), [22]),
+        # A raw prompt, which programs send again with more text.
+        ((GRID, GRID, SHORT), (), [16, 8]),
+        ((SHORT,), (), []),
+    ],
+)
+def test_S8_the_last_grid_cuts_of_the_last_question_are_edges(
+    parts: tuple[TextRun, ...], starts: tuple[int, ...], edges: list[int]
+) -> None:
+    replies = frozenset({1}) if starts else frozenset[int]()
+    messages = MessageMap(tuple(map(TokenIndex, starts)), replies)
+    roles = messages.roles(Prompt(parts, frozenset({9}), 8))
+    assert [token.value for token, role in roles.items() if role == "edge"] == edges

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention import reference
 from kernels.common.shapes import (
     AttentionShape,
     Clamp,
@@ -151,7 +150,10 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
 def test_attention_over_many_splits_is_right(
     heads: int, kv_heads: int, dim: int, sink: float | None
 ) -> None:
-    """In a slab of which only the first rows are filled: others must not be used."""
+    """In a slab of which only the first rows are filled: others must not be used.
+
+    Compared with float64: the float32 reference errs by twice what the kernel does.
+    """
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, heads, dim, generator=draw)
     rows = torch.randn(2, 5000, kv_heads, dim, generator=draw)
@@ -161,8 +163,20 @@ def test_attention_over_many_splits_is_right(
         slab[:, :length] = rows[:, :length]
         found = ops().causal_attention(query, *slab[:, :length], 0.3, None, sinks)
         keys, values = rows[:, :length]
-        expected = reference.causal_attention(query, keys, values, 0.3, None, sinks)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        expected = exact_attention(query, keys, values, 0.3, sinks)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=5e-7)
+
+
+def exact_attention(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, sinks: Tensor | None
+) -> Tensor:
+    """The equation in float64, for one token that sees all keys."""
+    copies = query.shape[1] // keys.shape[1]
+    keys, values = (each.double().repeat_interleave(copies, 1) for each in (keys, values))
+    scores = torch.einsum("qhd,khd->hqk", query.double(), keys) * scale
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.double().view(-1, 1, 1)), 2)
+    return torch.einsum("hqk,khd->qhd", scores.softmax(-1)[..., : len(keys)], values)
 
 
 @pytest.mark.parametrize("key", [0, 5, 127, 130, 299])

@@ -102,9 +102,11 @@ def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
     survey.run(model, broken)
     # Nothing was measured again.
     assert survey.devices == [device] and survey.found[str(model)] == facts
-    os.utime(model / "config.json", ns=(1, 1))
+    config = json.loads((model / "config.json").read_text()) | {"audio_config": {}}
+    (model / "config.json").write_text(json.dumps(config))
     survey.run(model)
-    assert survey.devices == [device] and survey.found[str(model)] == facts
+    heard = facts.model_copy(update={"audio": True})
+    assert survey.devices == [device] and survey.found[str(model)] == heard
     survey.cache.write_text('{"models": {"x": 1}}')
     survey.run(model)
     assert survey.found[str(model)].parameters == facts.parameters

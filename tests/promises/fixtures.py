@@ -347,18 +347,22 @@ def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
     return make
 
 
+def _named(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> LoadedModel:
+    given = getattr(request, "param", "hybrid")
+    return loaded_of(*((given,) if isinstance(given, str) else given))
+
+
 @pytest.fixture
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing: with the hybrid model, unless a test names another, perhaps
     with its precision."""
-    given = getattr(request, "param", "hybrid")
-    return Machine(loaded_of(*((given,) if isinstance(given, str) else given)))
+    return Machine(_named(request, loaded_of))
 
 
 @pytest.fixture
 def kept(request: pytest.FixtureRequest, loaded_of: LoadedOf, tmp_path: Path) -> Machine:
     """The same, on a cache folder."""
-    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
+    return Machine(_named(request, loaded_of), tmp_path / "cache")
 
 
 @pytest.fixture(scope="session")

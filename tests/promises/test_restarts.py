@@ -16,9 +16,9 @@ from core.api.prompt import CutKind
 from core.cache.disk.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.loading.precision import PRECISIONS
+from core.loading.precision import BFLOAT16, PRECISIONS
 from core.storage.files import Files, Space
-from tests.promises.fixtures import FolderOf, LoadedOf, PictureOf
+from tests.promises.fixtures import MAPPED, FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
     chat_with_pictures,
@@ -42,8 +42,10 @@ seeing = pytest.mark.parametrize(
         "minicpm_v4_7",
         "nemotron_omni",
         "gemma4",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in MAPPED),
     ],
     indirect=True,
+    ids=str,
 )
 
 
@@ -53,15 +55,21 @@ def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
     return sorted(path for path in found if kind is None or path.name.startswith(kind.value))
 
 
-@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        *(("hybrid", each) for each in PRECISIONS),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in MAPPED),
+    ],
+)
 def test_X4_what_is_stored_is_what_lived(
-    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, precision: str
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str, precision: str
 ) -> None:
-    machine = Machine(loaded_of("hybrid", precision), tmp_path / "cache")
+    machine = Machine(loaded_of(name, precision), tmp_path / "cache")
     chat = chat_with_pictures(picture)
     machine.ask(chat)
     machine.write()
-    cache, kept = machine.cache, PRECISIONS[precision].dtype
+    cache, kept = machine.cache, PRECISIONS.get(precision, BFLOAT16).dtype
     store = cache.disk.store
     assert store is not None
     seen = set()
@@ -140,7 +148,8 @@ def test_D2_what_is_written_is_proportional_to_what_is_new(
     written, settled = 0, 0
     for turn in range(5):
         shown = [picture(turn + 1)] if turn in (0, 3) else []
-        chat.append(user(*shown, words(30 + 20 * turn, f"t{turn}-")))
+        is_long = turn > 1
+        chat.append(user(*shown, words(20 + 20 * turn if is_long else 8, f"t{turn}-")))
         answer = kept.ask(chat)
         chat.append(answer.reply)
         before = settled
@@ -151,9 +160,10 @@ def test_D2_what_is_written_is_proportional_to_what_is_new(
         rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV))
         runs = len(files(kept, SegmentKind.KV))
         kept.write()
-        # The settled reply's end, a new picture's edge, and once the system prompt's end.
+        # The settled reply's end, the last edge of a picture or long text, and once the system
+        # prompt's end.
         new_states = len(files(kept, SegmentKind.STATE)) - states
-        assert new_states == 1 + bool(shown) + (turn == 0)
+        assert new_states == 1 + (bool(shown) or is_long) + (turn == 0)
         new_rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV)) - rows
         new_runs = len(files(kept, SegmentKind.KV)) - runs
         data = (settled - before) * per_token
@@ -171,7 +181,7 @@ def damaged(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "flipped"])
-@pytest.mark.parametrize("kind", SegmentKind)
+@pytest.mark.parametrize("kind", [kind for kind in SegmentKind if kind.value != "window"])
 def test_D3_a_damaged_file_ends_in_a_right_answer_and_a_reason(
     kept: Machine, picture: PictureOf, kind: SegmentKind, how: str
 ) -> None:
@@ -195,13 +205,17 @@ def test_D3_a_damaged_file_ends_in_a_right_answer_and_a_reason(
     assert kept.same_as_cold(chat).reused > 0
 
 
-@pytest.mark.parametrize("change", ["weights", "precision", "template"])
+@pytest.mark.parametrize(
+    "change",
+    ["weights", "precision", pytest.param("blocks", marks=pytest.mark.slow), "template"],
+)
 def test_D3_another_model_on_the_same_folder_starts_clean(
     loaded_of: LoadedOf, tmp_path: Path, picture: PictureOf, change: str
 ) -> None:
     bases = {
         "weights": (loaded_of("hybrid"), loaded_of("other")),
         "precision": (loaded_of("hybrid"), loaded_of("hybrid", "bfloat16")),
+        "blocks": (loaded_of("Q4_K", "published"), loaded_of("Q8_0", "published")),
         "template": (loaded_of("keeps_thoughts"), loaded_of("thinking")),
     }
     one, other = bases[change]

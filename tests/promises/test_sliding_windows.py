@@ -180,3 +180,53 @@ def test_X3_M1_checkpoints_share_the_rows_of_their_windows(
     for host in (size + 9 * spare, size + 2 * spare, size):
         settings = CacheSettings(count=32, interval=1, host_bytes=host)
         same(machine.ask(chat, cache=settings, sampling=SHORT), cold)
+
+
+def test_D2_D3_S3_a_turn_writes_its_new_rows_of_windows_and_damage_costs_the_later_ones(
+    loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path
+) -> None:
+    base = loaded_of("gemma3_long", "bfloat16")
+    machine, chat = Machine(base, tmp_path), asked(base, picture)
+    end_of_turn = base.text.end_of_turn_ids
+    cold = machine.ask(chat, sampling=SHORT)
+    machine.write()
+    written, end = parts(tmp_path), last_end(cold.finished.prompt_ids, end_of_turn)
+    assert len(written) > 1
+    longer = [*chat, cold.reply, user(words(20, "c"))]
+    next_turn = machine.ask(longer, sampling=SHORT)
+    machine.write()
+    added = parts(tmp_path).items() - written.items()
+    new_end = last_end(next_turn.finished.prompt_ids, end_of_turn)
+    assert sum(rows for _, rows in added) == new_end - end < base.info.window - 1
+    expected = Machine(base).ask(longer, sampling=SHORT)
+    machine.restart()
+    again = machine.ask(longer, sampling=SHORT)
+    assert again.stats.restored_from == "disk" and again.reused == new_end
+    same(again, expected)
+    # The newest rows are needed by the last checkpoint alone, others by those before it too.
+    newest = max(added)[0]
+    flip(next(tmp_path.rglob(newest)), 1_000)
+    machine.restart()
+    damaged = machine.ask(longer, sampling=SHORT)
+    assert damaged.reused == end
+    same(damaged, expected)
+    machine.write()
+    for path in tmp_path.rglob("window-*"):
+        flip(path, 1_000)
+    machine.restart()
+    lost = machine.ask(longer, sampling=SHORT)
+    assert lost.reused == 0 and lost.stats.miss.reason in ("restore_failed", "cold")
+    same(lost, expected)
+    machine.forget(None)
+    assert not parts(tmp_path)
+
+
+def parts(folder: Path) -> dict[str, int]:
+    """The files of windows' rows, and how many each has."""
+    return {path.name: int(path.stem.rpartition("-")[2]) for path in folder.rglob("window-*")}
+
+
+def flip(path: Path, byte: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1
+    path.write_bytes(data)

@@ -112,7 +112,7 @@ def plain(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Answer:
     [
         *sweep(FAMILIES, PRECISIONS),
         *first_quick(PUBLISHED),
-        pytest.param(*MAPPED[-1], marks=pytest.mark.slow),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in MAPPED),
     ],
 )
 def test_P1_drafts_change_no_token(

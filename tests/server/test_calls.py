@@ -47,7 +47,7 @@ TOOLS = (
     ),
 )
 SYNTAXES: tuple[ToolSyntax, ...] = get_args(ToolSyntax)
-BETWEEN: dict[ToolSyntax, str] = {"gemma4": "", "mistral": ""}
+BETWEEN: dict[ToolSyntax, str] = {"gemma4": "", "mistral": "", "mistral_ids": ""}
 ARGUMENTS = {"town": 'A "b"\n</parameter> c', "days": 3, "unit": "C", "exact": True}
 
 
@@ -74,6 +74,11 @@ def written(syntax: ToolSyntax, arguments: dict[str, Any]) -> str:
             return f"<|tool_call_start|>[weather({named})]<|tool_call_end|>"
         case "mistral":
             return f"[TOOL_CALLS]weather[ARGS]{json.dumps(arguments, ensure_ascii=False)}"
+        case "mistral_ids":
+            body = json.dumps(arguments, ensure_ascii=False)
+            return f"[TOOL_CALLS]weather[CALL_ID]a1B2c3D4e[ARGS]{body}"
+        case "mistral_list":
+            return f"[TOOL_CALLS][{json.dumps({'name': 'weather', 'arguments': arguments})}]"
         case "llama3":
             return json.dumps({"name": "weather", "parameters": arguments})
         case "gemma4":
@@ -247,12 +252,54 @@ def test_a_long_word_in_a_list_of_calls_is_read_in_linear_time() -> None:
     assert time.process_time() - began < 10  # a minute if every place in it is tried
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4", "mistral"])
+@pytest.mark.parametrize("syntax", ["hermes", "xml", "gemma4", "mistral", "mistral_ids"])
 def test_calls_in_parallel_are_read_in_order(syntax: ToolSyntax) -> None:
     calls = (written(syntax, {"town": town, "unit": "C"}) for town in "abc")
     text, found = read(syntax, list(BETWEEN.get(syntax, "\n").join(calls)))
     assert text == "" and [json.loads(call.arguments)["town"] for call in found] == list("abc")
     assert len({call.id for call in found}) == 3
+
+
+LISTS: dict[ToolSyntax, tuple[str, str]] = {
+    "lfm2": ("<|tool_call_start|>[", "]<|tool_call_end|>"),
+    "mistral_list": ("[TOOL_CALLS][", "]"),
+}
+
+
+@pytest.mark.parametrize("syntax", LISTS)
+def test_each_call_in_a_list_is_told_argument_by_argument(syntax: ToolSyntax) -> None:
+    begin, end = LISTS[syntax]
+    each = {"town": "a, b)]", "unit": "C", "places": ["x", "y"]}
+    item = written(syntax, each).removeprefix(begin).removesuffix(end)
+    pieces = pieces_of(syntax, list(f"{begin}{', '.join([item] * 3)}{end}"))
+    assert "".join(piece for piece in pieces if isinstance(piece, str)) == ""
+    calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
+    assert [json.loads(call.arguments) for call in calls] == [each] * 3
+    order = [piece.call.id if isinstance(piece, CallPart) else piece.id  # type: ignore[union-attr]
+             for piece in pieces]  # fmt: skip
+    assert [key for key, _ in itertools.groupby(order)] == [call.id for call in calls]
+    for call in calls:
+        told = [part.call.arguments for part in pieces
+                if isinstance(part, CallPart) and part.call.id == call.id]  # fmt: skip
+        assert told[:3] == ["", '{"town": "a, b)]"', '{"town": "a, b)]", "unit": "C"']
+
+
+@pytest.mark.parametrize("syntax", LISTS)
+def test_a_list_that_breaks_off_has_the_calls_before_and_loses_no_text(syntax: ToolSyntax) -> None:
+    begin, end = LISTS[syntax]
+    item = written(syntax, {"town": "a", "unit": "C"}).removeprefix(begin).removesuffix(end)
+    for rest in (f"{item[:-12]} and so on", f"3{end}", f"{item[:-12]}{end}"):
+        for texts in ([f"{begin}{item}, {rest}"], list(f"{begin}{item}, {rest}")):
+            text, calls = read(syntax, texts)
+            assert [json.loads(call.arguments) for call in calls] == [{"town": "a", "unit": "C"}]
+            assert text == f"{begin} {rest}"
+
+
+def test_the_id_that_a_model_writes_is_the_calls_and_is_given_once() -> None:
+    call = written("mistral_ids", {"town": "a"})
+    for texts in ([call * 2], list(call * 2)):
+        _, (first, second) = read("mistral_ids", texts)
+        assert first.id == "a1B2c3D4e" != second.id
 
 
 def test_two_calls_in_a_list_are_read() -> None:
@@ -275,6 +322,8 @@ def test_two_calls_in_a_list_are_read() -> None:
     ("gemma4", "<|tool_call>call:f{a:1 b:2}<tool_call|>"), ("gemma4", "<|tool_call>call:"),
     ("mistral", "[TOOL_CALLS]f[ARGS]{a}"), ("mistral", '[TOOL_CALLS]f[ARGS]{"a": "'),
     ("mistral", "[TOOL_CALLS]f {}"), ("mistral", "see [TOOL_CAL"),
+    ("mistral_list", '[TOOL_CALLS][3, {"name": "f"}]'), ("mistral_list", "[TOOL_CALLS]f[ARGS]{}"),
+    ("mistral_list", "[TOOL_CALLS][[]]"), ("mistral_list", "[TOOL_CALLS][]"),
 ])  # fmt: skip
 def test_what_is_no_call_stays_text(syntax: ToolSyntax, text: str) -> None:
     for texts in ([text], list(text)):
@@ -306,10 +355,12 @@ def test_text_after_a_mark_without_a_call_streams_in_linear_time(begun: str) -> 
 @pytest.mark.parametrize(("syntax", "mark"), [
     ("hermes", "</tool_call>"), ("lfm2", "<|tool_call_end|>"), ("xml", "</function>\n</tool_call>"),
     ("gemma4", "<tool_call|>"), ("mistral", "[TOOL_CALLS]f[ARGS]{}"),
+    ("mistral_ids", "[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{}"),
+    ("mistral_list", "[TOOL_CALLS][{}]"),
 ])  # fmt: skip
 def test_a_mark_in_an_argument_ends_no_call(syntax: ToolSyntax, mark: str) -> None:
     arguments = {"town": f"a\n{mark} b", "unit": "C"}
-    after = "" if syntax == "mistral" else "Done."  # whose calls end with the reply
+    after = "" if syntax.startswith("mistral") else "Done."  # whose calls end with the reply
     text, calls = read(syntax, list(f"{written(syntax, arguments)} {after}"))
     assert text == after and [json.loads(call.arguments) for call in calls] == [arguments]
 
@@ -381,7 +432,7 @@ def test_P3_arguments_are_held_to_their_schema(syntax: ToolSyntax) -> None:
         assert fault(form(syntax), written(syntax, bad)) != "", bad
     assert fault(form(syntax), "No.") != ""
     twice = BETWEEN.get(syntax, "\n").join([written(syntax, good)] * 2)
-    allowed = syntax in ("hermes", "xml", "gemma4", "mistral")
+    allowed = syntax in ("hermes", "xml", "gemma4", "mistral", "mistral_ids")
     assert (fault(form(syntax), twice) == "") == allowed
     assert fault(form(syntax, parallel=False), twice) != ""
 
@@ -436,7 +487,7 @@ class _Tokens:
         return [token_id for each in ids for token_id in each]
 
 
-@pytest.mark.parametrize("syntax", ["hermes", "mistral"])
+@pytest.mark.parametrize("syntax", ["hermes", "mistral", "mistral_ids", "mistral_list"])
 def test_P3_marks_that_are_tokens_are_written_as_tokens(syntax: ToolSyntax) -> None:
     tokens = _Tokens()
     spelling = LLTokenizer(TokenizerWrapper(tokens), eos_token=[260])

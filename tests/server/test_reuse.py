@@ -129,7 +129,7 @@ def test_A2_side_requests_evict_and_keep_nothing(folder_of: FolderOf, tmp_path: 
             {"role": "user", "content": QUESTIONS[1]},
         ]
         _, timings = ask(served, messages)
-        assert timings["miss"] is None and timings["restored_from"] == "slab"
+        assert timings["miss"] is None and timings["restored_from"] == "memory"
 
 
 def test_a_schema_holds(tmp_path: Path) -> None:

@@ -122,5 +122,6 @@ def check_whole(blobs: DiskStore) -> None:
     assert set(blobs._listing()) == set(blobs._index.ask("SELECT pool, name FROM blobs"))
     unowned = "SELECT 1 FROM blobs WHERE lasting AND id NOT IN (SELECT blob FROM owners)"
     assert not blobs._index.ask(unowned)
-    needy = "SELECT 1 FROM blobs JOIN blobs AS needed ON blobs.needs = needed.id"
-    assert not blobs._index.ask(f"{needy} WHERE needed.lasting OR needed.pool != blobs.pool")
+    needy = """SELECT 1 FROM blobs JOIN needs ON blob = blobs.id JOIN blobs AS other
+        ON other.id = needed WHERE other.lasting OR other.pool != blobs.pool"""
+    assert not blobs._index.ask(needy)

@@ -20,12 +20,16 @@ def name_of(number: int) -> str:
 
 
 def put_chain(blobs: DiskStore, first: int, owner: str) -> None:
-    """Put two that need each other and a lasting one that needs both."""
-    for number in range(first, first + 3):
-        needs = name_of(number - 1) if number > first else None
-        lasting = number == first + 2
-        blob = Blob(POOL, name_of(number), 4, needs, lasting, [owner])
+    """Put two that need each other, and a lasting one with another, that needs all three."""
+    for number in range(first, first + 2):
+        needs = (name_of(number - 1),) if number > first else ()
+        blob = Blob(POOL, name_of(number), 4, needs, False, [owner])
         assert blobs.put(blob, [number.to_bytes(4)], PLENTY)
+    other, last = first + 2, first + 3
+    part = Blob(POOL, name_of(other), 4, (name_of(first),), False, ())
+    blob = Blob(POOL, name_of(last), 4, (name_of(first + 1), name_of(other)), True, [owner])
+    before = [(part, [other.to_bytes(4)])]
+    assert blobs.put(blob, [last.to_bytes(4)], PLENTY, before)
 
 
 def die_at_statement(folder: Path, statement: int) -> None:
@@ -48,12 +52,12 @@ def die_at_statement(folder: Path, statement: int) -> None:
     blobs = DiskStore(folder, 0, RoomyFiles())
     put_chain(blobs, 0, "one")
     put_chain(blobs, 10, "two")
-    blobs.own("two", POOL, [name_of(2)])
+    blobs.own("two", POOL, [name_of(3)])
     put_chain(blobs, 20, "three")
-    blobs.touch(POOL, name_of(2))
-    blobs.shrink(POOL, 24)
+    blobs.touch(POOL, name_of(3))
+    blobs.shrink(POOL, 32)
     blobs.write_note("kind", "key", "value")
     blobs.forget("one")
-    blobs.lose(POOL, name_of(21))
+    blobs.lose(POOL, name_of(22))
     blobs.forget("two")
     (folder / "statements").write_text(f"{-left}")

@@ -15,7 +15,7 @@ from core.api.errors import (
     TemplateError,
 )
 from core.api.positions import TokenIndex
-from core.api.prompt import Image
+from core.api.prompt import CutKind, Image
 from core.text.chat_text import ChatText
 from core.text.history import Sampled, spliced_pieces
 from tests.text.chats import (
@@ -148,6 +148,19 @@ def test_several_texts_of_a_message_follow_each_other(text_of: TextOf) -> None:
     chat_text = text_of("chatml_thinking")
     split, whole = chat(user("Hello ", "there, what")), chat("Hello there, what")
     assert ids(render(chat_text, split)) == ids(render(chat_text, whole))
+
+
+def test_U3_a_part_ends_in_a_cut_that_no_text_after_it_moves(chat_text: ChatText) -> None:
+    document = "<document>\n" + " ".join(map(str, range(90))) + "\n</document>"
+    shown = set()
+    for question in ("Who?", "", "\nWho?", "> who?"):
+        made = render(chat_text, chat(user(f"{document}\n\n", question)))
+        (run,) = [run for run in made.prompt.runs if run.ends(CutKind.PART_END)]
+        shown.add(words(chat_text, ids(made)[: run.end.token.value]))
+    (before,) = shown
+    assert document.removesuffix("</document>") in before and document not in before
+    alone = render(chat_text, chat(user(document))).prompt
+    assert not any(run.ends(CutKind.PART_END) for run in alone.runs)
 
 
 @pytest.mark.parametrize("family", ["chatml", "chatml_thinking", "gemma"])

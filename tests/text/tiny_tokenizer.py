@@ -51,7 +51,8 @@ KIMI_CONTROL = (
 ).split()
 MISTRAL_CONTROL = (
     "<unk> <s> </s> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [THINK] [/THINK] "
-    "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [ARGS] [TOOL_RESULTS] [/TOOL_RESULTS]"
+    "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [CALL_ID] [ARGS] [TOOL_RESULTS] "
+    "[TOOL_CONTENT] [/TOOL_RESULTS]"
 ).split()
 CALL_MARKS = "<tool_call> </tool_call>".split()
 LFM2_CONTROL = [
@@ -104,11 +105,15 @@ CALLING = {
     "harmony": "harmony",
     "gemma4_tools": "gemma4_calls",
     "mistral": "mistral",
+    "mistral_ids": "mistral",
+    "mistral_list": "mistral",
 }
 # Templates of llama.cpp's source package, which has them as they were published.
 PUBLISHED = {
     "gemma4_tools": "google-gemma-4-31B-it",
     "mistral": "mistralai-Ministral-3-14B-Reasoning-2512",
+    "mistral_ids": "Mistral-Small-3.2-24B-Instruct-2506",
+    "mistral_list": "mistralai-Mistral-Nemo-Instruct-2407",
 }
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 

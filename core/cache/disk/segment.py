@@ -1,4 +1,5 @@
-"""A segment: the tensors of one run, checkpoint or picture as one checksummed safetensors file.
+"""A segment: the tensors of a run, checkpoint, window's part or picture as one checksummed
+safetensors file.
 
 The header has a single spelling, and the checksum covers header and data.
 """
@@ -29,13 +30,14 @@ KEY_BYTES = 32
 # Headers take about 100 bytes a tensor.
 MAX_HEADER_BYTES = 2**20
 _CHECKSUM = "checksum"
-_FILE_NAME = re.compile(r"(kv|state|embedding)-([0-9a-f]{64})\.safetensors")
+_FILE_NAME = re.compile(r"(kv|state|window|embedding)-([0-9a-f]{64})(?:-(\d+))?\.safetensors")
 Layout = list[tuple[str, torch.dtype, tuple[int, ...]]]
 
 
 class SegmentKind(enum.Enum):
     KV = "kv"
     STATE = "state"
+    WINDOW = "window"
     EMBEDDING = "embedding"
 
 
@@ -47,20 +49,26 @@ class SegmentDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentId:
+    """Of a run's rows in sliding windows, segments have the last `num_rows`."""
+
     kind: SegmentKind
     key: bytes
+    num_rows: int = 0
 
     def __post_init__(self) -> None:
         assert len(self.key) == KEY_BYTES
 
     @property
     def file_name(self) -> str:
-        return f"{self.kind.value}-{self.key.hex()}.safetensors"
+        rows = f"-{self.num_rows}" if self.num_rows else ""
+        return f"{self.kind.value}-{self.key.hex()}{rows}.safetensors"
 
     @classmethod
     def of_file(cls, file_name: str) -> SegmentId | None:
         found = _FILE_NAME.fullmatch(file_name)
-        return cls(SegmentKind(found[1]), bytes.fromhex(found[2])) if found is not None else None
+        if found is None:
+            return None
+        return cls(SegmentKind(found[1]), bytes.fromhex(found[2]), int(found[3] or 0))
 
 
 @dataclass(frozen=True, slots=True)

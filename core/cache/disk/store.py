@@ -1,12 +1,13 @@
 """One model's segments in the store on disk: keys and values of runs, checkpoints, pictures.
 
-Checkpoints and pictures last; keys and values are kept while a checkpoint needs them. For a model
-without recurrent state a checkpoint is the last hidden row alone.
+Checkpoints and pictures last; keys and values are kept while a checkpoint needs them, those in
+sliding windows only while one that is soon below does. For a model without recurrent state a
+checkpoint is the last hidden row alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from torch import Tensor
@@ -14,7 +15,11 @@ from torch import Tensor
 from core.api.errors import NotDeletedError
 from core.cache.disk.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
 from core.storage.rows import NOBODY, Blob
-from core.storage.store import DiskStore
+from core.storage.store import DiskStore, Writing
+
+_LASTING = SegmentKind.STATE, SegmentKind.EMBEDDING
+Window = tuple[bytes, int, Mapping[str, Tensor]]
+"""A run's key, and how many of its last rows a segment has; these, unless it is held."""
 
 
 class SegmentStore:
@@ -50,12 +55,25 @@ class SegmentStore:
         except OSError as error:
             self._trouble = error
 
-    def has(self, kind: SegmentKind, key: bytes) -> bool:
-        return self.size(kind, key) > 0
+    def has(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> bool:
+        return self.size(kind, key, num_rows) > 0
 
-    def size(self, kind: SegmentKind, key: bytes) -> int:
+    def size(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> int:
         """0 when the segment isn't held."""
-        return self.blobs.size(self._pool, SegmentId(kind, key).file_name) or 0
+        return self.blobs.size(self._pool, SegmentId(kind, key, num_rows).file_name) or 0
+
+    def enough_rows(self, key: bytes, count: int) -> int:
+        """The rows of a segment with at least `count` of a run's last rows in windows, else 0."""
+        begin = f"{SegmentKind.WINDOW.value}-{key.hex()}-"
+        found = map(SegmentId.of_file, self.blobs.beginning(self._pool, begin))
+        rows = (name.num_rows for name in found if name is not None and name.num_rows >= count)
+        return min(rows, default=0)
+
+    def window(self, key: bytes) -> dict[bytes, int]:
+        """The runs whose rows in windows a checkpoint needs, and how many each segment has."""
+        state = SegmentId(SegmentKind.STATE, key)
+        found = map(SegmentId.of_file, self.blobs.needed_by(self._pool, state.file_name))
+        return {name.key: name.num_rows for name in found if name is not None and name.num_rows}
 
     def put(
         self,
@@ -64,13 +82,14 @@ class SegmentStore:
         parent: bytes | None,
         tensors: Mapping[str, Tensor],
         owners: Iterable[str],
+        windows: Iterable[Window] = (),
     ) -> bool:
         """Write a segment, or add owners to one that is held; False without room, or if the disk
         refuses.
 
         `parent` is the key of the run before run `key`, None at the start of a text and for
-        embeddings; its KV must be held, for a state also that of run `key`. Owners also own what
-        the segment needs.
+        embeddings; its KV must be held, for a state also that of run `key`. A state is written with
+        the `windows` that it needs. Owners also own what the segment needs.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}
@@ -80,33 +99,31 @@ class SegmentStore:
             for owner in owners:
                 self.own(owner, kind, key)
             return True
-        needs = _needs(name, parent)
-        assert needs is None or self.has(needs.kind, needs.key)
+        needs, before = _needs(name, parent), list[Writing]()
+        assert all(self.has(each.kind, each.key) for each in needs)
         if kind is SegmentKind.STATE:
             parent = self._parent(name)
-        packed = pack(Label(self._fingerprint, name, parent), tensors)
-        blob = Blob(
-            self._pool,
-            name.file_name,
-            packed.num_bytes,
-            needs.file_name if needs is not None else None,
-            kind is not SegmentKind.KV,
-            owners,
-        )
+        for run, num_rows, rows in windows:
+            part = SegmentId(SegmentKind.WINDOW, run, num_rows)
+            needs.append(part)
+            if rows:
+                needed = [SegmentId(SegmentKind.KV, run)]
+                before.append(self._writing(part, self._parent(part), rows, needed, ()))
+        blob, parts = self._writing(name, parent, tensors, needs, owners)
         try:
-            written = self.blobs.put(blob, packed.parts(), self._cap)
+            written = self.blobs.put(blob, parts, self._cap, before)
             self._trouble = None
         except OSError as error:
             written, self._trouble = False, error
         return written
 
-    def get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
+    def get(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> dict[str, Tensor] | None:
         """The tensors, on the CPU, each in its own memory; None if the segment isn't held.
 
         Raises SegmentDamagedError after deleting a damaged file, with all that needs it.
         """
-        name = SegmentId(kind, key)
-        if not self.has(kind, key):
+        name = SegmentId(kind, key, num_rows)
+        if not self.has(kind, key, num_rows):
             return None
         try:
             label = Label(self._fingerprint, name, self._parent(name))
@@ -118,7 +135,7 @@ class SegmentStore:
         except SegmentDamagedError:
             self.blobs.lose(self._pool, name.file_name)
             raise
-        if kind is not SegmentKind.KV:
+        if kind in _LASTING:
             self.touch(kind, key)
         return tensors
 
@@ -136,13 +153,26 @@ class SegmentStore:
         """Delete what only `owner` used, of all models; None deletes all of this model."""
         forget(self.blobs, owner, self._pool if owner is None else None)
 
+    def _writing(
+        self,
+        name: SegmentId,
+        parent: bytes | None,
+        tensors: Mapping[str, Tensor],
+        needs: Iterable[SegmentId],
+        owners: Collection[str],
+    ) -> Writing:
+        packed = pack(Label(self._fingerprint, name, parent), tensors)
+        needed = tuple(each.file_name for each in needs)
+        lasting = name.kind in _LASTING
+        blob = Blob(self._pool, name.file_name, packed.num_bytes, needed, lasting, owners)
+        return blob, packed.parts()
+
     def _parent(self, name: SegmentId) -> bytes | None:
         run = SegmentId(SegmentKind.KV, name.key)
         if name.kind is SegmentKind.EMBEDDING:
             return None
-        needed = self.blobs.needed_by(self._pool, run.file_name)
-        found = SegmentId.of_file(needed) if needed is not None else None
-        return found.key if found is not None else None
+        needed = map(SegmentId.of_file, self.blobs.needed_by(self._pool, run.file_name))
+        return next((found.key for found in needed if found is not None), None)
 
 
 def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None:
@@ -161,9 +191,9 @@ def in_words(folder: Path, error: OSError) -> str:
     return f"Contexts can't be kept in {folder}: {error.strerror or error}."
 
 
-def _needs(name: SegmentId, parent: bytes | None) -> SegmentId | None:
+def _needs(name: SegmentId, parent: bytes | None) -> list[SegmentId]:
     if name.kind is SegmentKind.STATE:
-        return SegmentId(SegmentKind.KV, name.key)
+        return [SegmentId(SegmentKind.KV, name.key)]
     if name.kind is SegmentKind.EMBEDDING or parent is None:
-        return None
-    return SegmentId(SegmentKind.KV, parent)
+        return []
+    return [SegmentId(SegmentKind.KV, parent)]

@@ -166,9 +166,13 @@ def _details(model: ModelInfo) -> Body:
         "format": "gguf" if model.path.endswith(".gguf") else "safetensors",
         "family": model.family,
         "families": [model.family],
-        "parameter_size": f"{model.num_parameters / 1e9:.1f}B",
+        "parameter_size": _parameter_size(model.num_parameters),
         "quantization_level": model.precision,
     }
+
+
+def _parameter_size(count: int) -> str:
+    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.1f}M"
 
 
 def _now() -> str:

@@ -71,6 +71,7 @@ class Ended:
     def timings(self) -> dict[str, object]:
         """The engine's counters, under llama.cpp's names where they mean the same."""
         stats = self.stats
+        tier = "memory" if stats.restored_from == "slab" else stats.restored_from
         return {
             "cache_n": stats.reused_tokens,
             "prompt_n": stats.evaluated_tokens,
@@ -78,7 +79,7 @@ class Ended:
             "predicted_n": stats.reply_tokens,
             "predicted_per_second": stats.decode_tokens_per_s,
             "first_token_ms": None if stats.ttft_s is None else round(stats.ttft_s * 1e3, 1),
-            "restored_from": stats.restored_from,
+            "restored_from": tier,
             "images_encoded": stats.images_encoded,
             "miss": None if stats.miss is None else stats.miss.model_dump(),
             "side": self.side,

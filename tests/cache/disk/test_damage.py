@@ -20,25 +20,30 @@ from tests.cache.disk.worlds import (
     FINGERPRINT,
     KV,
     STATE,
+    WINDOW,
     check_integrity,
     file_of,
     get,
     key,
     open_store,
+    place,
     put_chain,
     same,
     tensors,
 )
 
 LABEL = Label(FINGERPRINT, SegmentId(KV, key(0)), None)
-# Three runs in a row, each with its state, and a picture: damage must take only what needs it.
-EVERYTHING = [(kind, number) for number in range(3) for kind in (KV, STATE)] + [(EMBEDDING, 9)]
+# Three runs in a row, each with its state, whose window has rows of the run before, and a picture:
+# damage must take only what needs it.
+EACH = KV, STATE, WINDOW
+EVERYTHING = [(kind, number) for number in range(3) for kind in EACH] + [(EMBEDDING, 9)]
 
 
 def make(folder: Path) -> SegmentStore:
     store = open_store(folder)
     for number in range(3):
-        put_chain(store, [number], "chat", number - 1 if number else None)
+        window = [number, number - 1] if number else [0]
+        put_chain(store, [number], "chat", number - 1 if number else None, window)
     store.put(EMBEDDING, key(9), None, tensors(9), ["chat"])
     return store
 
@@ -48,15 +53,17 @@ def lost_with(kind: SegmentKind, number: int) -> set[tuple[SegmentKind, int]]:
     if kind is KV:
         return {each for each in EVERYTHING if each[0] is not EMBEDDING and each[1] >= number}
     if (kind, number) == (STATE, 2):
-        return {(STATE, 2), (KV, 2)}
+        return {(each, 2) for each in EACH}
+    if (kind, number) == (WINDOW, 1):
+        return {(each, left) for each in EACH for left in (1, 2)}
     return {(kind, number)}
 
 
 def expect_damage(store: SegmentStore, kind: SegmentKind, number: int) -> str:
     """Reading says what is wrong, once; all that doesn't need it is still there."""
     with pytest.raises(SegmentDamagedError) as raised:
-        store.get(kind, key(number))
-    assert store.get(kind, key(number)) is None
+        store.get(*place(kind, number))
+    assert store.get(*place(kind, number)) is None
     lost = lost_with(kind, number)
     for each in EVERYTHING:
         assert get(store, *each) is (each not in lost)
@@ -66,7 +73,9 @@ def expect_damage(store: SegmentStore, kind: SegmentKind, number: int) -> str:
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-@pytest.mark.parametrize(("kind", "number"), [(KV, 1), (STATE, 1), (STATE, 2), (EMBEDDING, 9)])
+@pytest.mark.parametrize(
+    ("kind", "number"), [(KV, 1), (STATE, 1), (STATE, 2), (WINDOW, 1), (EMBEDDING, 9)]
+)
 def test_D3_a_cut_or_grown_segment_is_dropped_with_what_needs_it(
     tmp_path: Path, kind: SegmentKind, number: int, reopened: bool
 ) -> None:
@@ -95,7 +104,12 @@ def test_D3_every_single_bit_of_a_file_counts() -> None:
 
 
 def test_D3_a_file_under_another_name_is_not_that_segment(tmp_path: Path) -> None:
-    swaps = [((STATE, 2), (STATE, 1)), ((STATE, 1), (KV, 1)), ((KV, 2), (KV, 1))]
+    swaps = [
+        ((STATE, 2), (STATE, 1)),
+        ((STATE, 1), (KV, 1)),
+        ((KV, 2), (KV, 1)),
+        ((WINDOW, 2), (WINDOW, 1)),
+    ]
     for number, (source, target) in enumerate(swaps):
         store = make(tmp_path / str(number))
         shutil.copyfile(file_of(store, *source), file_of(store, *target))

@@ -21,16 +21,20 @@ from tests.cache.disk.worlds import (
     EMBEDDING,
     KV,
     STATE,
+    WINDOW,
     check_integrity,
+    content,
     get,
     key,
     open_store,
+    place,
     put_chain,
     tensors,
+    windows,
 )
 from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles
 
-NAMES = [(kind, number) for kind in (KV, STATE, EMBEDDING) for number in range(40)]
+NAMES = [(kind, number) for kind in SegmentKind for number in range(40)]
 PARENTS = {1: 0, 2: 1, 3: 0, 4: 3, 6: 5, 8: 7, 9: 8, 11: 10, 12: 11}
 Held = set[tuple[SegmentKind, int]]
 
@@ -60,8 +64,11 @@ class Life:
             def do() -> bool:
                 parent = PARENTS.get(number)
                 above = key(parent) if parent is not None else None
-                content = tensors(number + 500 if kind is STATE else number)
-                return self.store.put(kind, key(number), above, content, owners)
+                # A window has the rows of two runs, of which others have some.
+                reach = {number, PARENTS.get(number, number)} if kind is STATE else ()
+                parts = windows(self.store, *reach)
+                rows = content(kind, number)
+                return self.store.put(kind, key(number), above, rows, owners, parts)
 
             return do
 
@@ -69,9 +76,9 @@ class Life:
             self.open,
             put(KV, 0, "a"), put(KV, 1, "a"), put(KV, 2, "a"), put(STATE, 2, "a"),
             put(STATE, 0, "a", "B"), put(KV, 3, "B"), put(KV, 4, "B", "a"), put(STATE, 4, "B"),
-            put(EMBEDDING, 30, "a"), put(EMBEDDING, 31, "B", ""),
+            put(STATE, 1, "a"), put(EMBEDDING, 30, "a"), put(EMBEDDING, 31, "B", ""),
             lambda: self.store.own("a", EMBEDDING, key(31)),
-            lambda: self.store.get(STATE, key(2)),
+            lambda: self.store.get(STATE, key(2)), lambda: self.store.get(*place(WINDOW, 1)),
             put(KV, 5, ""), put(KV, 6, ""), put(STATE, 6, ""),
             self.open,
             put(KV, 7, "c"), put(KV, 8, "c"), put(STATE, 8, "c"), put(KV, 9, "c"),
@@ -89,7 +96,7 @@ class Life:
         ]  # fmt: skip
 
     def held(self) -> Held:
-        return {(kind, number) for kind, number in NAMES if self.store.has(kind, key(number))}
+        return {name for name in NAMES if self.store.has(*place(*name))}
 
     def play(self) -> list[Held]:
         """Play it all; what was held after each operation."""
@@ -102,14 +109,17 @@ class Life:
 
 
 def restorable(held: Held) -> Held:
-    """The part of `held` that a restart may restore: KV counts with a state at or below it."""
-    needed = set()
+    """The part of `held` that a restart may restore: KV counts with a state at or below it, windows
+    with one there or at the next run."""
+    needed: Held = {name for name in held if name[0] in (STATE, EMBEDDING)}
     for kind, number in held:
+        if kind is STATE:
+            needed |= {(WINDOW, number), (WINDOW, PARENTS.get(number, number))}
         at: int | None = number if kind is STATE else None
         while at is not None:
-            needed.add(at)
+            needed.add((KV, at))
             at = PARENTS.get(at)
-    return {(kind, number) for kind, number in held if kind is not KV or number in needed}
+    return held & needed
 
 
 @pytest.fixture

@@ -24,9 +24,11 @@ from tests.cache.disk.worlds import (
     EMBEDDING,
     KV,
     STATE,
+    WINDOW,
     check_integrity,
     key,
     open_store,
+    place,
     same,
     tensors,
 )
@@ -40,6 +42,7 @@ OWNERS = st.sampled_from(["", "a", "b", "B"])
 NAMES = st.one_of(
     st.tuples(st.sampled_from([KV, STATE]), RUNS), st.tuples(st.just(EMBEDDING), PICTURES)
 )
+LASTING = STATE, EMBEDDING  # what lasts
 
 
 def parent_of(run: int) -> int | None:
@@ -49,11 +52,13 @@ def parent_of(run: int) -> int | None:
 
 
 def needs(name: Name) -> list[Name]:
-    """A segment and all that it needs."""
+    """A segment and all that it needs; a state's window has rows of its run and the one before."""
     kind, number = name
     if kind is EMBEDDING:
         return [name]
-    found = [name] if kind is STATE else []
+    found = [name] if kind is not KV else []
+    if kind is STATE:
+        found += [(WINDOW, at) for at in (number, parent_of(number)) if at is not None]
     at: int | None = number
     while at is not None:
         found.append((KV, at))
@@ -61,9 +66,13 @@ def needs(name: Name) -> list[Name]:
     return found
 
 
+def written_with(name: Name) -> set[Name]:
+    return {name} | {each for each in needs(name) if each[0] is WINDOW}
+
+
 def content(name: Name) -> dict[str, Tensor]:
     kind, number = name
-    return tensors(number + 500 if kind is STATE else number, 16 + 100 * (number % 3))
+    return tensors(number + {STATE: 500, WINDOW: 700}.get(kind, 0), 16 + 100 * (number % 3))
 
 
 class Lives(RuleBasedStateMachine):
@@ -87,19 +96,23 @@ class Lives(RuleBasedStateMachine):
     @rule(name=NAMES, owners=st.sets(OWNERS, max_size=2))
     def put(self, name: Name, owners: set[str]) -> None:
         kind, number = name
-        if not set(needs(name)[1:]) <= self.held:
+        new, needed = written_with(name), set(needs(name))
+        if not needed - new <= self.held:
             return
         parent = parent_of(number) if kind is not EMBEDDING else None
         above = key(parent) if parent is not None else None
         before = self.actual()
-        written = self.store.put(kind, key(number), above, content(name), owners)
+        windows = [
+            (*place(*each)[1:], {} if each in self.held else content(each)) for each in new - {name}
+        ]
+        written = self.store.put(kind, key(number), above, content(name), owners, windows)
         if written:
             self.add_owners(name, owners or {""})
         after = self.actual()
-        assert after <= before | {name} and (not written or name in after)
+        assert after <= before | new and (not written or new <= after)
         if self.store.cap == PLENTY:
-            assert written and after == before | {name}
-        assert set(needs(name)[1:]) <= after
+            assert written and after == before | new
+        assert needed - new <= after
         if kind is KV and written and name not in before:
             self.chain = number
         elif kind is not KV and self.chain is not None:
@@ -108,16 +121,16 @@ class Lives(RuleBasedStateMachine):
         elif self.chain is not None and (KV, self.chain) not in after:
             self.chain = None  # evicted, for another chain began
         if name not in before:
-            self.check_evicted(before - after, after - {name})
+            self.check_evicted(before - after, after - new)
         if written and name not in before:
             self.touch(name)
         self.held = after
 
-    @rule(name=NAMES)
+    @rule(name=st.one_of(NAMES, st.tuples(st.just(WINDOW), RUNS)))
     def read(self, name: Name) -> None:
-        found = self.store.get(name[0], key(name[1]))
+        found = self.store.get(*place(*name))
         assert found is None if name not in self.held else same(found, content(name))
-        if found is not None and name[0] is not KV:
+        if found is not None and name[0] in LASTING:
             self.touch(name)
 
     @rule(name=NAMES, owner=OWNERS)
@@ -181,23 +194,23 @@ class Lives(RuleBasedStateMachine):
 
     def actual(self) -> set[Name]:
         runs = [*range(13), *range(20, 24)]
-        names = [(kind, run) for kind in (KV, STATE) for run in runs]
+        names = [(kind, run) for kind in (KV, STATE, WINDOW) for run in runs]
         names += [(EMBEDDING, number) for number in range(30, 35)]
-        return {(kind, number) for kind, number in names if self.store.has(kind, key(number))}
+        return {name for name in names if self.store.has(*place(*name))}
 
     def add_owners(self, name: Name, owners: set[str]) -> None:
         for needed in needs(name):
             self.owners.setdefault(needed, set()).update(owners)
 
     def useful(self, names: set[Name]) -> set[Name]:
-        """`names` without the KV that no state among them needs."""
+        """`names` without the rows that no state among them needs."""
         needed = {each for name in names if name[0] is STATE for each in needs(name)}
-        return {name for name in names if name[0] is not KV or name in needed}
+        return {name for name in names if name[0] in LASTING or name in needed}
 
     def check_evicted(self, evicted: set[Name], kept: set[Name]) -> None:
         """Assert that everything evicted was used before everything that stayed."""
-        gone = [self.used[name] for name in evicted if name[0] is not KV]
-        stayed = [self.used[name] for name in kept if name[0] is not KV]
+        gone = [self.used[name] for name in evicted if name[0] in LASTING]
+        stayed = [self.used[name] for name in kept if name[0] in LASTING]
         assert not gone or not stayed or max(gone) < min(stayed)
 
     def touch(self, name: Name) -> None:

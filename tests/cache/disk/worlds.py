@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from core.cache.disk.segment import SegmentId, SegmentKind
-from core.cache.disk.store import SegmentStore
+from core.cache.disk.store import SegmentStore, Window
 from core.storage.files import Files
 from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 FINGERPRINT = bytes(range(32))
 KV, STATE, EMBEDDING = SegmentKind.KV, SegmentKind.STATE, SegmentKind.EMBEDDING
+WINDOW, ROWS = SegmentKind.WINDOW, 3
 
 
 def key(number: int) -> bytes:
@@ -58,7 +59,24 @@ def open_store(
 
 
 def file_of(store: SegmentStore, kind: SegmentKind, number: int) -> Path:
-    return store.blobs.path(store._pool, SegmentId(kind, key(number)).file_name)
+    name = SegmentId(*place(kind, number))
+    return store.blobs.path(store._pool, name.file_name)
+
+
+def place(kind: SegmentKind, number: int) -> tuple[SegmentKind, bytes, int]:
+    return kind, key(number), ROWS if kind is WINDOW else 0
+
+
+def content(kind: SegmentKind, number: int) -> dict[str, Tensor]:
+    return tensors(number + {STATE: 500, WINDOW: 700}.get(kind, 0))
+
+
+def windows(store: SegmentStore, *numbers: int) -> list[Window]:
+    """Parts of a checkpoint's windows, with the rows of those that aren't held."""
+    held = [store.enough_rows(key(number), ROWS) for number in numbers]
+    assert set(held) <= {0, ROWS}
+    parts = zip(numbers, held, strict=True)
+    return [(key(each), ROWS, {} if there else content(WINDOW, each)) for each, there in parts]
 
 
 def check_integrity(store: SegmentStore) -> None:
@@ -68,7 +86,11 @@ def check_integrity(store: SegmentStore) -> None:
 
 
 def put_chain(
-    store: SegmentStore, numbers: Sequence[int], owner: str, parent: int | None = None
+    store: SegmentStore,
+    numbers: Sequence[int],
+    owner: str,
+    parent: int | None = None,
+    window: Sequence[int] = (),
 ) -> bool:
     """Put runs one behind the other, and a state at the end of the last."""
     above = key(parent) if parent is not None else None
@@ -76,7 +98,8 @@ def put_chain(
         if not store.put(KV, key(number), above, tensors(number), [owner]):
             return False
         above = key(number)
-    return store.put(STATE, key(numbers[-1]), above, tensors(numbers[-1] + 500), [owner])
+    last, parts = numbers[-1], windows(store, *window)
+    return store.put(STATE, key(last), above, content(STATE, last), [owner], parts)
 
 
 def put_pictures(store: SegmentStore, count: int) -> None:
@@ -91,8 +114,8 @@ def pictures(store: SegmentStore) -> set[int]:
 
 def get(store: SegmentStore, kind: SegmentKind, number: int) -> bool:
     """Return True if a segment is held, and assert that it is the right one."""
-    found = store.get(kind, key(number))
+    found = store.get(*place(kind, number))
     if found is None:
         return False
-    assert same(found, tensors(number + 500 if kind is STATE else number))
+    assert same(found, content(kind, number))
     return True

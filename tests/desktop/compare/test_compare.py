@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QComboBox, QLabel, QPlainTextEdit
+from PySide6.QtWidgets import QComboBox, QLabel, QPlainTextEdit, QPushButton
 
 from core.api.chat import ImagePart, TextPart
 from core.api.errors import NotEnoughMemoryError
@@ -108,6 +108,40 @@ async def test_two_models_answer_one_after_the_other(
     assert set(engine.forgotten) == {("compare", str(folders.contexts))}
     assert app.parts.settings.kept_path == app.parts.settings.settings.model.path == OWN
     assert SettingsFile(folders.settings_file).load()[0].model.path == OWN
+
+
+async def test_a_reply_is_kept_as_a_chat_with_its_model(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app, engine)
+    composer = find(app, QPlainTextEdit, "composerText")
+    composer.setPlainText("A draft")
+    press(app, "compareStart")
+    (await asked(engine, 1)).finish("Scattering.", stats=RequestStats(prompt_tokens=10, ttft_s=1))
+    second = await asked(engine, 2)
+    left, right = find(app, CompareDialog, "compareDialog").sides
+    (keep,) = left.findChildren(QPushButton, "compareKeep")
+    (later,) = right.findChildren(QPushButton, "compareKeep")
+    assert keep.isVisible() and not later.isVisible()
+    keep.click()
+    keep.click()
+    await until(lambda: app.parts.chat_list.chats)
+    (chat,) = app.parts.chat_list.chats
+    assert chat.title == "a: Why is the sky blue?" and keep.text() == "Kept as chat"
+    reused = RequestStats(prompt_tokens=10, reused_tokens=9, ttft_s=0.1)
+    second.finish("The air.", stats=reused)
+    await until(lambda: is_back(app))
+    assert "read before" not in shown(app, "compareMemory")[0]
+    assert shown(app, "compareMemory")[1].endswith(
+        "9 tokens were read before, which made this reply faster."
+    )
+    app.parts.chat.open(chat.id)
+    await until(lambda: len(app.parts.transcript.rows) == 2)
+    question, reply = (row.message for row in app.parts.transcript.rows)
+    assert question.text == "Why is the sky blue?" and reply.text == "Scattering."
+    assert reply.reply and reply.reply.model.startswith("a") and reply.reply.stats
+    app.parts.chat.open(None)
+    await until(lambda: composer.toPlainText() == "A draft")
 
 
 async def test_L5_a_model_that_does_not_load_costs_its_own_side_only(

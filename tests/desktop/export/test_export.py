@@ -66,6 +66,7 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
     app.window.actions_by_name["actionPrint"].trigger()
     await until(lambda: app.window.findChildren(QPrintDialog))
     dialog = find(app, QPrintDialog, "printDialog")
+    assert dialog.printer().docName() == "Which bird"
     dialog.printer().setOutputFileName(str(printed))
     dialog.done(QPrintDialog.DialogCode.Accepted)
     await until(lambda: words(app, "toastText") == f"Sent to {printed}.")
@@ -81,15 +82,21 @@ async def test_html_has_a_drawing_of_a_picture_that_browsers_do_not_show(
 ) -> None:
     app = await open_app()
     chat = await talked(app, engine, tmp_path)
+    # Each picture gets its own drawing.
+    QImage(40, 60, QImage.Format.Format_RGB32).save(str(tmp_path / "tall.png"))
+    drop(app, files([tmp_path / "tall.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "And this?")).finish("Another.")
+    await ended(app)
     path = tmp_path / "bird.html"
     # Qt reads neither HEIC nor TIFF; the engine draws a picture of any format alike.
-    for names, size in (((), (60, 40)), (("PNG",), (30, 20))):
+    for names, sizes in (((), [(60, 40), (40, 60)]), (("PNG",), [(30, 20), (20, 30)])):
         monkeypatch.setattr(writing, "NOT_IN_BROWSERS", names)
         monkeypatch.setattr(export, "LONGEST_DRAWN", 30)
         await app.parts.export.write([chat], path)
-        (data,) = re.findall('data:image/png;base64,([^"]*)', path.read_text("utf-8"))
-        image = QImage.fromData(base64.b64decode(data))
-        assert image.size().toTuple() == size
+        found = re.findall('data:image/png;base64,([^"]*)', path.read_text("utf-8"))
+        images = [QImage.fromData(base64.b64decode(data)) for data in found]
+        assert [image.size().toTuple() for image in images] == sizes
 
 
 async def archived(app: App, chat: int) -> object:

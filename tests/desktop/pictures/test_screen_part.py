@@ -141,6 +141,23 @@ async def test_a_part_of_the_screen_joins_the_draft(
     assert image.size().toTuple() == (20, 20) and image.pixelColor(9, 9) == QColor("blue")
 
 
+async def test_asking_twice_gives_one_choice(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    await begun(app, monkeypatch, picture(1920, 1200))
+    app.window.dialogs.choose_screen_part()
+    await until(covers)
+    app.window.dialogs.choose_screen_part()
+    await asyncio.sleep(0)
+    assert len(covers()) == 1
+    QTest.keyClick(covers()[0], Qt.Key.Key_Escape)
+    await until(app.window.isVisible)
+    # Afterwards it can be asked for again.
+    await begun(app, monkeypatch, picture(1920, 1200))
+    await until(covers)
+
+
 async def test_a_cancelled_choice_brings_the_window_back(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

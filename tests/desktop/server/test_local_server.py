@@ -29,10 +29,11 @@ from core.client.client import EngineClient
 from core.gguf.library import FoundModel
 from core.server.access import digest_of
 from core.server.messages import FROM_SERVER, RequestSeen
+from core.server.relay import ServerNews
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.server.connect_box import Connection, snippets
-from desktop.server.server import Stage
+from desktop.server.server import MOST_CONTENTS, Stage
 from desktop.server.server_page import RequestList, cells
 from desktop.store.folders import Folders
 from desktop.store.settings_file import SettingsFile
@@ -203,6 +204,70 @@ async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
     field.editingFinished.emit()
     await until(lambda: app.parts.server.status.stage is Stage.ON)
     assert await in_thread(lambda: status(**keyed)) == 403
+
+
+async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await open_app()
+    key, server = await switched_on(app), app.parts.server
+    told, hear = list[object](), server._server._heard
+
+    def listen(news: ServerNews) -> None:
+        told.append(news)
+        hear(news)
+
+    server._server._heard = listen
+
+    async def ask(secret: str) -> None:
+        number = len(engine.asked)
+        messages = [*HELLO, {"role": "assistant", "content": "<b>x</b>"},
+                    {"role": "user", "content": secret}]  # fmt: skip
+        running = asyncio.ensure_future(asked(app, key, messages))
+        await until(lambda: len(engine.asked) > number)
+        engine.asked[-1].say(f"I know {secret}.")
+        engine.asked[-1].finish()
+        await running
+        states = {each.state for each in server.requests.values()}
+        await until(
+            lambda: {each.state for each in server.requests.values()} == {"done"}, str(states)
+        )
+
+    switch = find(app, QAbstractButton, "serverContentOn")
+    view, listed = (
+        find(app, QPlainTextEdit, "serverContent"),
+        find(app, RequestList, "serverRequests"),
+    )
+    assert not switch.isChecked() and view.isHidden()
+    await ask("walrus")
+    assert not server.contents and "walrus" not in repr(told)
+    switch.setChecked(True)
+    for number in range(MOST_CONTENTS + 1):
+        await ask(f"heron-{number}")
+    await until(lambda: len(told) and f"heron-{MOST_CONTENTS}" in repr(told))
+    assert len(server.contents) == MOST_CONTENTS
+    assert not any("walrus" in text or "heron-0" in text for text in server.contents.values())
+    await until(lambda: listed.topLevelItemCount() == MOST_CONTENTS + 2)
+    newest = listed.topLevelItem(0)
+    assert newest is not None
+    listed.setCurrentItem(newest)
+    said = f"heron-{MOST_CONTENTS}"
+    assert view.isReadOnly() and view.toPlainText() == (
+        f"[user] {HELLO[0]['content']}\n\n[assistant] <b>x</b>\n\n[user] {said}\n\n"
+        f"[assistant] I know {said}."
+    )
+    # Neither the settings nor a file, and nothing after it is switched off, or the server is.
+    assert not any(
+        b"heron" in each.read_bytes() for each in folders.data.rglob("*") if each.is_file()
+    )
+    switch.setChecked(False)
+    assert not server.contents and view.toPlainText() == ""
+    await ask("lapwing")
+    switch.setChecked(True)
+    await ask("plover")
+    assert len(server.contents) == 1 and "lapwing" not in repr((server.contents, told))
+    find(app, QAbstractButton, "serverOn").setChecked(False)
+    assert not server.contents
 
 
 async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: OpenApp) -> None:
