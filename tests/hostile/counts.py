@@ -14,7 +14,7 @@ def mutants(full: int) -> int:
 
 
 def each_of(full: int) -> pytest.MarkDecorator:
-    """Runs a test with a twentieth of `full` as `seeds`, and slowly with the rest of the mutants."""
+    """Runs a test with a twentieth of `full` as `seeds`, and slowly with the other mutants."""
     few, every = range(full // 20), range(mutants(full))
     rest = pytest.param(every[len(few) :], marks=pytest.mark.slow, id="more")
     return pytest.mark.parametrize("seeds", [pytest.param(few, id="few"), rest])
