@@ -157,7 +157,7 @@ class ContextCache:
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
         edges = {token for token, role in self._usage.roles.items() if role == "edge"}
         at_edges = {run for run in prompt.runs if run.end.token in edges}
-        return at_edges.union(plan(prompt, settings.interval), [prompt.runs[-1]])
+        return frozenset(plan(prompt, settings.interval)) | at_edges | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
         self._copies.wait()
@@ -251,11 +251,18 @@ class ContextCache:
         return self.disk.write_some(self.tree, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        return [
-            (node.end, node.checkpoint.num_bytes + sum(r.num_bytes for r in self.tree.tails(node)))
-            for node in self.tree.match(keys)
-            if node.checkpoint is not None and self.recurrent
-        ]
+        """Checkpoints and their bytes; rows in windows count once, at the first that needs them."""
+        counted: dict[Node, int] = {}
+        found = []
+        for node in self.tree.match(keys) if self.recurrent else ():
+            if node.checkpoint is not None:
+                before = sum(counted.values())
+                for at, count in self.tree.window(node):
+                    counted[at] = max(count, counted.get(at, 0))
+                rows = sum(counted.values()) - before
+                num_bytes = rows * self.kv_buffer.tail_bytes_per_token
+                found.append((node.end, node.checkpoint.num_bytes + num_bytes))
+        return found
 
     def tier_of(self, key: bytes) -> MemoryTier | None:
         node = self.tree.get(key)

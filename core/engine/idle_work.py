@@ -142,8 +142,12 @@ class IdlePrefill:
             return 0
         restored = cache.restore(prompt, usage)
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
+        planned = cache.planned(prompt, settings)
+        if _is_paused(self._command.conversation):
+            # An edited reply goes on from there, in the next turn too.
+            planned |= {run for run in prompt.runs if run.ends(CutKind.PAUSE)}
         start, began = restored.cut.token.value, time.perf_counter()
-        tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+        tokens = [start, *prefill.run(prompt, planned)][-1] - start
         note_throughput(cache, tokens, time.perf_counter() - began, pictures)
         return tokens
 

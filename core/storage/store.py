@@ -380,7 +380,7 @@ class DiskStore:
         floor = max(self._floor, space.total // FLOOR_SHARE)
         return (
             f"the disk has {space.free / 2**30:.1f} GiB left, "
-            f"of which {floor / 2**30:.1f} GiB stay free"
+            f"and Waymark leaves {floor / 2**30:.1f} GiB free"
         )
 
 

@@ -56,7 +56,7 @@ class FoldersController(QObject):
 
     def move(self, chat: int, folder: int | None) -> None:
         """None is out of its folder."""
-        self._tasks.spawn(self._change(folders.move, [chat], folder), tr("Moving a chat"))
+        self._tasks.spawn(self._move(chat, folder), tr("Moving a chat"))
 
     def begin_with(self, folder: int, preset: str, begin: Begin | None) -> None:
         """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
@@ -78,6 +78,16 @@ class FoldersController(QObject):
             await self._database.run(folders.move, [chat], made)
         await self._refresh()
         self.made.emit(made)
+
+    async def _move(self, chat: int, folder: int | None) -> None:
+        place = self.chat_list.place_of(chat)
+        before = None if place is None else self.chat_list.chats[place]
+        await self._change(folders.move, [chat], folder)
+        if before is not None and before.pinned and folder in self.chat_list.folders:
+            # The list looks as before.
+            said = tr("Moved to {folder}. It is listed at the top, because it is pinned.")
+            name = self.chat_list.folders[folder].name
+            self.done.emit(said.format(folder=name), lambda: self.move(chat, before.folder))
 
     async def _delete(self, folder: int) -> None:
         gone = await self._change(folders.delete, folder)

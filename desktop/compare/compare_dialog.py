@@ -307,6 +307,6 @@ def _memory(model: ModelInfo, stats: RequestStats) -> str:
     memory = words.format(weights=weights, context=context)
     if not stats.reused_tokens:
         return memory
-    words = tr("{tokens} tokens were read before, so the first token came sooner.")
+    words = tr("{tokens} tokens were read before, which made this reply faster.")
     reused = words.format(tokens=format_count(stats.reused_tokens))
     return f"{memory}. {reused}"

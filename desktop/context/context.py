@@ -20,6 +20,7 @@ from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
+from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.store.tables.records import Reply
 
@@ -46,7 +47,7 @@ class ContextView:
 
 def disk_trouble_words(trouble: str) -> str:
     words = tr("Contexts can't be saved on disk, so after a restart they are read again: {reason}")
-    return words.format(reason=trouble)
+    return words.format(reason=in_language(trouble))
 
 
 class ContextController(QObject):

@@ -232,6 +232,8 @@ _MESSAGES = (
     QT_TRANSLATE_NOOP(
         "", "Another Waymark uses {folder}. Close it first, or choose another data folder."
     ),
+    QT_TRANSLATE_NOOP("", "Contexts can't be kept in {folder}: {reason}."),
+    QT_TRANSLATE_NOOP("", "the disk has {left} GiB left, and Waymark leaves {floor} GiB free"),
     # Downloads and models on this computer
     QT_TRANSLATE_NOOP(
         "",

@@ -36,6 +36,7 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
     ranks = {chosen: rank for rank, chosen in enumerate(sorted({each for _, each in tree}))}
     found = {each.digest: each for message, _ in tree for each in message.documents}
     numbers = {digest: number for number, digest in enumerate(found)}
+    in_folder = folders.read(connection, folder)
     return ArchivedChat(
         title=fields.text(title),
         created=fields.moment(created),
@@ -45,7 +46,7 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
         system=fields.text(system),
         format=fields.model(ReplyFormat, reply_format),
         settings=fields.text(settings) if settings is not None else "",
-        folder=_archived_folder(folders.read(connection, folder)),
+        folder=_archived_folder(in_folder) if in_folder else None,
         left_out=places.get(left_out),
         messages=tuple(
             _archived(message, ranks[chosen], places, place, numbers)
@@ -58,9 +59,11 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
     )
 
 
-def _archived_folder(folder: Folder | None) -> ArchivedFolder | None:
-    if folder is None:
-        return None
+def read_folders(connection: sqlite3.Connection) -> tuple[ArchivedFolder, ...]:
+    return tuple(_archived_folder(each) for each in folders.listed(connection))
+
+
+def _archived_folder(folder: Folder) -> ArchivedFolder:
     if folder.begin is None:
         return ArchivedFolder(name=folder.name)
     return ArchivedFolder(
@@ -133,7 +136,7 @@ def add_archive(
         system=store(chat.system),
         reply_format=chat.format,
         settings=fields.tree(store(chat.settings)),
-        folder=_folder_like(connection, chat.folder) if chat.folder else None,
+        folder=folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
         "UPDATE chats SET created = ?, used = ?, pinned = ?, forked = ? WHERE id = ?",
@@ -162,7 +165,7 @@ def add_archive(
     return new
 
 
-def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
+def folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
     """The first folder of this name, or else a new one."""
     name = messages.storable(archived.name)
     for each in folders.listed(connection):

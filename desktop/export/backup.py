@@ -18,10 +18,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
-from core.api.archive import ArchivedChat, Moment
+from core.api.archive import ArchivedChat, ArchivedFolder, Moment
 from core.api.errors import NotAnExportError, WaymarkError
 from core.api.params import Frozen
 from desktop.chats.chats import ChatsController
+from desktop.export.archive import folder_like, read_folders
 from desktop.export.export import ExportController
 from desktop.export.reading import ChatsFile
 from desktop.export.writing import ZipWriter, in_thread
@@ -46,13 +47,14 @@ class BackupError(WaymarkError, title="The backup can't be restored"): ...
 
 
 class BackupInfo(Frozen):
-    """`pictures` are those whose files were there."""
+    """`pictures` are those whose files were there; `folders` are also those without chats."""
 
     waymark_backup: Literal[1] = 1
     made: Moment
     chats: int = Field(ge=0)
     messages: int = Field(ge=0)
     pictures: int = Field(ge=0)
+    folders: tuple[ArchivedFolder, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
 
     def counts(self) -> str:
@@ -66,8 +68,14 @@ class BackupInfo(Frozen):
 
 
 class BackupWriter(ZipWriter):
-    def __init__(self, path: Path, path_of: Callable[[str], Path], settings: AppSettings) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        path: Path,
+        path_of: Callable[[str], Path],
+        folders: tuple[ArchivedFolder, ...],
+        settings: AppSettings,
+    ) -> None:
+        self._folders, self._settings = folders, settings
         self._messages = 0
         super().__init__(path, path_of)
 
@@ -82,6 +90,7 @@ class BackupWriter(ZipWriter):
             chats=self._count,
             messages=self._messages,
             pictures=len(self._digests) - self.missing,
+            folders=self._folders,
             settings=portable(self._settings),
         )
         self._zip.writestr(ENTRY, info.model_dump_json())
@@ -146,8 +155,10 @@ class BackupController(QObject):
     async def write(self, path: Path) -> None:
         """Raises ExportError, StoreError."""
         chats = [each.id for each in self._chats.chat_list.chats]
+        folders = await self._services.database.run(read_folders)
         settings = self._services.settings.settings
-        await self._export.write(chats, path, partial(BackupWriter, settings=settings))
+        kind = partial(BackupWriter, folders=folders, settings=settings)
+        await self._export.write(chats, path, kind)
         words = tr("Backed up to {path}: {chats}, with pictures, documents, presets and settings.")
         self.said.emit(words.format(path=path, chats=count_of(len(chats), "chat")))
 
@@ -198,6 +209,8 @@ class BackupController(QObject):
         return info
 
     async def _fill(self, database: Database, file: ChatsFile, info: BackupInfo) -> None:
+        for folder in info.folders:
+            await database.run(folder_like, folder)
         # A file without chats is no export, but may be a backup.
         found = file.chats() if info.chats else iter(())
         chats, messages, digests, said = 0, 0, set[str](), time.monotonic()

@@ -145,17 +145,19 @@ def _count_cost(cache: CacheSettings, model: ModelInfo) -> str:
         return _no_checkpoints()
     if not cache.count:
         return tr("Switched off: every turn reads the whole chat again.")
-    if cache.count == 1:
+    if model.tail_bytes(model.context_length):
+        words = tr("{checkpoints} of one chat: up to {total}.")
+    elif cache.count == 1:
         words = tr("{checkpoints}: up to {total}.")
     else:
         words = tr("{checkpoints}: up to {total} ({each} each).")
     words = words.format(
         checkpoints=count_of(cache.count, "checkpoint"),
-        total=format_bytes(cache.count * each),
+        total=format_bytes(_bytes_of(cache.count, model)),
         each=format_bytes(each),
     )
-    fits = _spare_host(cache, model) // each
-    if fits >= cache.count:
+    fits = _within(_spare_host(cache, model), cache.count, model)
+    if fits == cache.count:
         return words
     room = tr("The memory budget has room for {} of them.").format(format_count(fits))
     return f"{words} {room}"
@@ -223,12 +225,23 @@ def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
 def _holds(size: int, count: int, model: ModelInfo) -> str:
     if not model.checkpoint_bytes or not count:
         return _saved(_tokens(size, model))
-    rest = size - count * model.checkpoint_bytes
+    rest = size - _bytes_of(count, model)
     if rest < 0:
-        checkpoints = count_of(size // model.checkpoint_bytes, "checkpoint")
+        checkpoints = count_of(_within(size, count, model), "checkpoint")
         return tr("{} or {}").format(_saved(_tokens(size, model)), checkpoints)
     everything = tr("{} and {}") if count == 1 else tr("all {} and {}")
     return everything.format(count_of(count, "checkpoint"), _saved(_tokens(rest, model)))
+
+
+def _bytes_of(count: int, model: ModelInfo) -> int:
+    """Bytes of so many checkpoints of one chat, which share the rows of sliding windows."""
+    tail = model.tail_bytes(model.context_length)
+    rows = min(count * tail, model.context_length * model.window_bytes_per_token)
+    return count * (model.checkpoint_bytes - tail) + rows
+
+
+def _within(size: int, most: int, model: ModelInfo) -> int:
+    return next((n for n in range(most, 0, -1) if _bytes_of(n, model) <= size), 0)
 
 
 def _saved(tokens: int) -> str:

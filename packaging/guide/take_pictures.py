@@ -112,6 +112,8 @@ class Photographer:
         field.setText(searched)
         await self.take_dialog("document")
         await self.act("actionGetModel")
+        # The speeds to expect are measured now.
+        await self.until(lambda: self.parts.library.device.speeds)
         await self.take_dialog("models")
 
     def shown_dialog(self) -> QDialog:

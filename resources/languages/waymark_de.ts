@@ -1100,6 +1100,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Neuer Ordner</translation>
     </message>
     <message>
+        <source>Moved to {folder}. It is listed at the top, because it is pinned.</source>
+        <translation>Nach {folder} verschoben. Der Chat steht oben, weil er angeheftet ist.</translation>
+    </message>
+    <message>
         <source>New chats begin with</source>
         <translation>Neue Chats beginnen mit</translation>
     </message>
@@ -1840,8 +1844,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Die Modelle antworten nacheinander. Danach wird das jetzige Modell wieder geladen. Nur Antworten, die Sie behalten, werden zu Chats.</translation>
     </message>
     <message>
-        <source>{tokens} tokens were read before, so the first token came sooner.</source>
-        <translation>{tokens} Token waren schon gelesen, deshalb kam das erste Token früher.</translation>
+        <source>{tokens} tokens were read before, which made this reply faster.</source>
+        <translation>{tokens} Token waren schon gelesen, was diese Antwort beschleunigt hat.</translation>
     </message>
     <message>
         <source>Memory: {weights} for the weights, {context} for the context</source>
@@ -3658,6 +3662,10 @@ Modell: {model}</translation>
     <message>
         <source>Switched off: every turn reads the whole chat again.</source>
         <translation>Ausgeschaltet: Jeder Beitrag liest den ganzen Chat neu.</translation>
+    </message>
+    <message>
+        <source>{checkpoints} of one chat: up to {total}.</source>
+        <translation>{checkpoints} eines Chats: bis zu {total}.</translation>
     </message>
     <message>
         <source>{checkpoints}: up to {total}.</source>
@@ -5922,6 +5930,10 @@ Modell: {model}</translation>
         <translation>Ein anderes Waymark verwendet {folder}. Beenden Sie es zuerst oder wählen Sie einen anderen Datenordner.</translation>
     </message>
     <message>
+        <source>Contexts can&apos;t be kept in {folder}: {reason}.</source>
+        <translation>Kontexte können nicht in {folder} gespeichert werden: {reason}.</translation>
+    </message>
+    <message>
         <source>The download needs {needed} GB more on the disk of {folder}, where {free} GB are free.</source>
         <translation>Der Download braucht noch {needed} GB auf dem Datenträger von {folder}, auf dem {free} GB frei sind.</translation>
     </message>
@@ -6120,6 +6132,10 @@ Modell: {model}</translation>
     <message>
         <source>It is no JSON, or is damaged.</source>
         <translation>Sie ist kein JSON oder beschädigt.</translation>
+    </message>
+    <message>
+        <source>the disk has {left} GiB left, and Waymark leaves {floor} GiB free</source>
+        <translation>auf dem Datenträger sind {left} GiB frei, und Waymark lässt {floor} GiB frei</translation>
     </message>
     <message>
         <source>No such file or directory</source>

@@ -16,6 +16,7 @@ from tests.bench.llama.build import usual_folder
 from tests.bench.llama.files import MIXES
 from tests.bench.rounds import Plan
 from tests.bench.shapes import ShapeError, chosen, dense, names
+from tests.gguf.llama_converter import TEXT
 
 NAMES = ("ops", "model")
 DEVICES = ("cpu", "cuda")
@@ -123,6 +124,10 @@ def _fault(options: argparse.Namespace) -> str | None:
     others = [each for each in options.shape if not dense(each)]
     if "ops" in options.names and others:
         return f"of {', '.join(others)} there is the whole model alone: `model --shape ...`"
+    beside = options.llama or options.ik or set(options.precision) & set(MIXES)
+    lacking = [each for each in options.shape if chosen(each).config["model_type"] not in TEXT]
+    if beside and lacking:
+        return f"llama.cpp has no {', '.join(lacking)}"
     return _gpu_fault(options) if options.device == "cuda" else _level_fault(options)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
@@ -37,11 +39,14 @@ def token_operations(folder: Container) -> int:
     apart."""
     text = folder.config.get("text_config", folder.config)
     experts = _numbers(folder, ".experts.")
-    active = 0
-    if experts:
-        count, k = (next(text[name] for name in names if name in text) for names in _EXPERTS)
-        active = experts * k // count
+    active = int(experts * active_experts(text)) if experts else 0
     return 2 * (_numbers(folder, ".layers.") - experts + active)
+
+
+def active_experts(text: Mapping[str, Any]) -> Fraction:
+    """The share of a layer's experts that a token goes through."""
+    count, k = (next(text[name] for name in names if name in text) for names in _EXPERTS)
+    return Fraction(k, count)
 
 
 def image_operations(folder: Container, num_patches: int) -> int:

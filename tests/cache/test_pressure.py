@@ -116,7 +116,7 @@ def test_S10_the_most_precious_stay_longest() -> None:
         "its last user-message end": 7,
         "the system prompt's end": 0,
         "the newest stop": 9,
-        "the last image edge": 6,
+        "the last edge of a picture, a document or a long text": 6,
         "the user-message end before": 3,
     }
     assert tuple(ends) == PRECIOUS

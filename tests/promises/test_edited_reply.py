@@ -6,8 +6,9 @@ import pytest
 
 from core.api.chat import AssistantMessage, Message, ReplyIds
 from core.api.commands import EditReply
+from core.api.params import CacheSettings
 from tests.promises.fixtures import PURE, RECURRENT, families
-from tests.promises.machine import Machine, system, user, words
+from tests.promises.machine import Machine, num_common, system, user, words
 
 # Gemma 4's template writes three tokens before a new reply that it doesn't before an old one.
 FAMILIES = [each for each in ("hybrid", *RECURRENT, *PURE) if not each.startswith("gemma4")]
@@ -70,3 +71,16 @@ def test_an_edited_reply_without_its_own_ids_is_tokenized_from_its_text(machine:
     for each in (AssistantMessage(text=reply.text), reply.model_copy(update={"ids": other})):
         assert machine.engine.edit_reply(EditReply(request=1, reply=each, text="x")).ids is None
     assert machine.engine.edit_reply(EditReply(request=1, reply=reply, text="")).ids is None
+
+
+@pytest.mark.parametrize("machine", ["hybrid", "thinking"], indirect=True)
+def test_S7_the_turn_after_an_edited_reply_reads_from_the_edit_on(machine: Machine) -> None:
+    """History doesn't show the empty thought that a new reply begins with."""
+    chat: list[Message] = [system("Be brief."), user(words(12))]
+    reply, more, settings = written(machine, words(60)), user("More."), CacheSettings()
+    before = machine.ask([*chat, reply, more], cache=settings).finished.prompt_ids
+    parts = reply.text.split(" ")
+    better, kept = edited(machine, reply, " ".join([*parts[:50], "changed", *parts[55:]]))
+    machine.settle([*chat, begun(better, kept)], cache=settings)
+    answer = machine.same_as_cold([*chat, better, more], cache=settings)
+    assert 0 <= num_common(before, answer.finished.prompt_ids) - answer.reused <= 2

@@ -191,7 +191,7 @@ def test_D2_D3_S3_a_turn_writes_its_new_rows_of_windows_and_damage_costs_the_lat
     cold = machine.ask(chat, sampling=SHORT)
     machine.write()
     written, end = parts(tmp_path), last_end(cold.finished.prompt_ids, end_of_turn)
-    assert len(written) > 1 and any(rows < 512 for rows in written.values())
+    assert len(written) > 1
     longer = [*chat, cold.reply, user(words(20, "c"))]
     next_turn = machine.ask(longer, sampling=SHORT)
     machine.write()

@@ -221,6 +221,13 @@ def test_a_picture_is_sent_upright_in_a_format_that_all_open(
         assert seen.size == ((20, 40) if turned else (40, 20))
 
 
+def test_texts_without_pictures_are_sent_as_one() -> None:
+    parts = (TextPart(text="A document.\n\n"), TextPart(text="Which?"))
+    conversation = Conversation(messages=(UserMessage(content=parts),))
+    (message,) = sent(conversation=conversation)["messages"]
+    assert message == {"role": "user", "content": "A document.\n\nWhich?"}
+
+
 def test_a_picture_that_is_gone_costs_its_error_and_sends_nothing(tmp_path: Path) -> None:
     conversation = picture_message(tmp_path, b"gone")
     for file in tmp_path.iterdir():

@@ -102,7 +102,7 @@ def test_tools_are_called_and_answered(
 def test_models_and_version(client: ollama.Client, served: Served) -> None:
     (model,) = client.list().models
     assert model.model == "scripted" and model.details is not None
-    assert model.details.family == "qwen3_5"
+    assert model.details.family == "qwen3_5" and model.details.parameter_size == "3.4M"
     for name in ("scripted", "scripted:latest"):
         shown = client.show(name)
         assert shown.capabilities == ["completion", "vision", "tools", "thinking"]

@@ -6,7 +6,9 @@ As a command it runs llama.cpp's own converter.
 
 from __future__ import annotations
 
+import json
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -47,7 +49,25 @@ def write(build: Build, folder: Path, shape: str, precision: str, threads: int) 
 def main() -> None:
     source, folder, target = map(Path, sys.argv[1:])
     sys.path[:0] = [str(source / "gguf-py"), str(source)]
-    convert(folder, target, "MOSTLY_BF16", vision=False, mtp=False)
+    with tempfile.TemporaryDirectory() as place:
+        named = Path(place)
+        for each in folder.iterdir():
+            (named / each.name).symlink_to(each.absolute())
+        name_all_words(named)
+        convert(named, target, "MOSTLY_BF16", vision=False, mtp=False)
+
+
+def name_all_words(folder: Path) -> None:
+    """Name each row of the table in tokenizer.json: Gemma's converter cuts off those without."""
+    file = folder / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
+    named = {*vocabulary.values(), *(each["id"] for each in tokenizer["added_tokens"])}
+    count = json.loads((folder / "config.json").read_text())
+    words = count.get("text_config", count)["vocab_size"]
+    vocabulary |= {f"[PAD{each}]": each for each in range(words) if each not in named}
+    file.unlink()
+    file.write_text(json.dumps(tokenizer))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tarfile
@@ -180,3 +181,13 @@ def test_ik_llama_is_named_by_a_program(tmp_path: Path, capsys: pytest.CaptureFi
         parsed(["--ik", str(tmp_path / "nothing")])
     assert "is no program that can be run" in capsys.readouterr().err
     assert parsed(["--ik", str(program(tmp_path, ""))]).ik == tmp_path / "llama-bench"
+
+
+def test_every_row_of_the_table_has_a_name(tmp_path: Path) -> None:
+    """Gemma's converter cuts off the others."""
+    words = {"model": {"vocab": {"a": 0, "b": 2}}, "added_tokens": [{"id": 3, "content": "<s>"}]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(words))
+    (tmp_path / "config.json").write_text('{"text_config": {"vocab_size": 6}}')
+    files.name_all_words(tmp_path)
+    named = json.loads((tmp_path / "tokenizer.json").read_text())
+    assert sorted(named["model"]["vocab"].values()) == [0, 1, 2, 4, 5]

@@ -104,6 +104,19 @@ async def test_a_folder_is_made_named_and_deleted_and_its_chats_stay(open_app: O
     assert shows(app, "Apples")
 
 
+async def test_a_moved_chat_that_is_pinned_stays_at_the_top(open_app: OpenApp) -> None:
+    app = await with_folder(open_app)
+    chats, folders = app.parts.chat_list, app.parts.folders_of_chats
+    (nuts,) = [each.id for each in chats.chats if each.title == "Nuts"]
+    app.parts.chats.pin(nuts, True)
+    await until(lambda: rows(app)[:2] == ["Pinned", "Nuts"])
+    folders.move(nuts, next(iter(chats.folders)))
+    await until(lambda: words(app, "toastText").startswith("Moved to Fruit."))
+    assert rows(app)[:2] == ["Pinned", "Nuts"] and all(each.folder for each in chats.chats)
+    press(app, "toastAction")
+    await until(lambda: not all(each.folder for each in chats.chats))
+
+
 async def test_chats_are_dragged_into_a_folder_and_out_of_it(open_app: OpenApp) -> None:
     app = await with_folder(open_app)
     view = find(app, ChatsView, "chatList")

@@ -133,7 +133,7 @@ async def test_a_reply_is_kept_as_a_chat_with_its_model(
     await until(lambda: is_back(app))
     assert "read before" not in shown(app, "compareMemory")[0]
     assert shown(app, "compareMemory")[1].endswith(
-        "9 tokens were read before, so the first token came sooner."
+        "9 tokens were read before, which made this reply faster."
     )
     app.parts.chat.open(chat.id)
     await until(lambda: len(app.parts.transcript.rows) == 2)

@@ -43,6 +43,8 @@ async def backed_up(app: App, engine: FakeEngine, folder: Path) -> Path:
     app.parts.settings.put(presets=PRESETS)
     made = await app.parts.database.run(folder_table.create, "Work")
     await app.parts.database.run(folder_table.move, [chat], made)
+    # One without chats.
+    await app.parts.database.run(folder_table.create, "Play")
     await app.parts.chats.refresh()
     path = folder / "all.zip"
     await app.parts.backup.write(path)
@@ -84,6 +86,8 @@ async def test_U2_a_backup_comes_back_in_another_folder(
         assert not list(fresh.data.glob("chats.resto*"))
         assert await contents(again) == await contents(app.parts)
         assert again.settings.settings.presets == PRESETS
+        folders = await again.database.run(folder_table.listed)
+        assert [each.name for each in folders] == ["Play", "Work"]
         (digest,) = restored_pictures(fresh)
         assert (fresh.pictures / digest[:2] / digest).exists()
     finally:

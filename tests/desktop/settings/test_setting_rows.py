@@ -79,6 +79,14 @@ def test_what_the_window_sends_is_restored_when_that_is_faster() -> None:
 
 
 PLENTY = model_info(smallest_host_budget=4_000_000)
+# A checkpoint needs 1,000 rows; all of them share those of 20,000 tokens.
+SLIDING = model_info(
+    smallest_host_budget=4_000_000,
+    context_length=20_000,
+    checkpoint_bytes=1_000_000,
+    window_bytes_per_token=1_000,
+    window=1_001,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +98,8 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
         ("count", {"count": 1}, PLENTY, "1 checkpoint: up to 1.0 MB."),
         ("count", {"count": 32}, PLENTY, "32 checkpoints: up to 33.6 MB (1.0 MB each)."),
         ("count", {"host_bytes": 8_200_000}, PLENTY, "The memory budget has room for 4 of them."),
+        ("count", {}, SLIDING, "32 checkpoints of one chat: up to 20.0 MB."),
+        ("count", {"host_bytes": 7_500_000}, SLIDING, "budget has room for 3 of them."),
         ("interval", {"interval": 513}, PLENTY, "at most 1,535 tokens are read again."),
         ("interval", {"interval": 2048}, PLENTY, "at most 2,559 tokens are read again."),
         ("interval", {"count": 0}, PLENTY, "No effect"),

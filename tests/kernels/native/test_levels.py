@@ -1,6 +1,6 @@
 """The same sources for other processors of this architecture: other instructions, results as right.
 
-Levels of arm64 are tried as they are shipped, by `make test-arm64`.
+`make test-arm64` runs all kernel tests on a processor of each level of arm64 instead.
 """
 
 from __future__ import annotations
