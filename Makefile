@@ -29,6 +29,9 @@ C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py tests/desktop/test_soak.py \
     tests/promises/test_speculation.py tests/promises/test_mtp_drafts.py
 
+# What to shorten next.
+SLOWEST := --durations=60 --durations-min=2
+
 export PYTHON TORCH
 
 # Installers are built from pinned versions in their own environment.
@@ -49,10 +52,10 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 	$(BIN)/python -m desktop $(ARGS)
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run the tests headless, all but the slow ones
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not remote" $(ARGS)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SLOWEST) -m "not slow and not remote" $(ARGS)
 
 test-slow: $(STAMPS)/test $(STAMPS)/qt-test ## run the slow tests: interpreter sweeps, hostile mutants, every processor level
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SLOWEST) -m slow $(ARGS)
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and compare them with their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)

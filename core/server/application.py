@@ -61,7 +61,8 @@ def application(
         return Route(path, lambda request: _json(tell(request)), methods=["GET"])
 
     async def show(request: Request) -> Response:
-        return _json(ollama.show(await read_body(request), answering.model))
+        body = await read_body(request)
+        return _json(ollama.show(body, answering.model, _others(answering)))
 
     routes = [
         Route(each.path, AnswerEndpoint(each, answering, pictures), methods=["POST"])

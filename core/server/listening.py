@@ -84,9 +84,10 @@ def bound(port: int, lan: bool) -> socket.socket:
     except OSError as error:
         # The address that Python adds has nothing new.
         reason, _, _ = str(error.strerror).partition(" (while")
-        raise InvalidRequestError(f"Port {port} can't be used: {reason}.") from None
+        words = f"Port {port} can't be used: {reason}."
     except OverflowError:
-        raise InvalidRequestError(f"Port {port} can't be used: the highest is 65535.") from None
+        words = f"Port {port} can't be used: the highest is 65535."
+    raise InvalidRequestError(words, "The server can't listen")
 
 
 class _ChildServer(uvicorn.Server):

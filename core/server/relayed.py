@@ -42,6 +42,7 @@ from core.server.messages import (
 from core.server.requests.pictures import Pictures
 
 Emit = Callable[[BaseModel], None]
+_STOPPED = "Waymark was closed, or the server was switched off or got other settings."
 
 
 class RelayedEngine:
@@ -109,7 +110,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
         serving = asyncio.ensure_future(serve(app, listening, child=True))
         emit(Listening(port=listening.getsockname()[1]))
         await _listen(messages, engine, activity)
-        engine.close(EngineDiedError("Waymark's window was closed.").info())
+        engine.close(EngineDiedError(_STOPPED, "The server stopped").info())
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving

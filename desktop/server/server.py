@@ -191,9 +191,13 @@ class ServerController(QObject):
         return digest_of(self.new_key)
 
     def _change(self, changes: dict[str, object]) -> None:
-        settings = ServerSettings.model_validate({**dict(self.settings), **changes})
-        if settings != self.settings:
-            self._settings.put(server=settings)
+        before = self.settings
+        settings = ServerSettings.model_validate({**dict(before), **changes})
+        if settings == before:
+            return
+        self._settings.put(server=settings)
+        # Only a restart, which ends requests, makes the others take effect.
+        if settings.model_copy(update={"sleep_min": before.sleep_min}) != before:
             self._apply()
 
     def _apply(self) -> None:

@@ -327,7 +327,9 @@ class RequestContent(QWidget):
         if text != self._shown:
             self._shown = text
             self._text.setPlainText(text)
-        none = tr("Nothing was kept of this request: it is still running, or is too old.")
+        none = tr(
+            "Nothing was kept of this request: it is still running, was refused or is too old."
+        )
         hint = tr("Select a request to see its text.")
         self._text.setPlaceholderText(hint if chosen is None else none)
 

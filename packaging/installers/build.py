@@ -21,8 +21,12 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "installers"
 NATIVE = ROOT / "packaging" / "native"
 BUNDLE = BUILD / "bundle" / ("Waymark.app" if sys.platform == "darwin" else "waymark")
-# They come with the names of all their parts, which nobody asks for: 100 MB.
-NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
+# Their symbol tables serve debuggers only: 110 MB. Stripping damages libraries that `auditwheel`
+# has rewritten (numpy's, Pillow's), and compiled kernels must keep their digests.
+STRIPPED = (
+    *("torch/lib/*.so", "libpython*.so.*", "python3.*/lib-dynload/*.so", "pypdfium2_raw/*.so"),
+    *("rpds/*.so", "safetensors/*.so", "tokenizers/*.so", "PySide6/Qt/lib/libicu*.so.*"),
+)
 
 
 def main() -> None:
@@ -76,9 +80,8 @@ def freeze() -> None:
 
 
 def strip() -> None:
-    """Take away names in libraries. Others than these are damaged by it."""
     inside = BUNDLE / "_internal"
-    found = [path for pattern in NAMES_ARE_STRIPPED for path in inside.glob(pattern)]
+    found = [path for pattern in STRIPPED for path in inside.glob(pattern)]
     run("strip", "--strip-unneeded", *(path for path in found if not path.is_symlink()))
 
 

@@ -15,20 +15,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from PIL import Image
 
+from core.client.codec import Fields
 from core.client.programs import PROGRAMS, ROOT, clean_environment, program
+from core.helper import process
 from core.loading.precision import PRECISIONS
 from core.loading.registry import FAMILIES
+from tests.documents import docx, paragraph, pdf, xlsx
 from tests.downloads.test_download import demo_downloaded
+from tests.gguf.conftest import ConvertedOf, converted, converter
 from tests.promises.fixtures import MODELS, PURE, RECURRENT, TILED, folder_of
 from tests.promises.pictures import SIZES, draw
+from tests.vision.pictures import HEIC
 
-__all__ = ["folder_of"]
+__all__ = ["converted", "converter", "folder_of"]
 
-ENGINE = ROOT / "build" / "installers" / "bundle" / "waymark" / "waymark-engine"
+BUNDLE = ROOT / "build" / "installers" / "bundle" / "waymark"
+ENGINE = BUNDLE / "waymark-engine"
 DEMO = ROOT / "resources" / "models" / "demo"
 SAMPLE = ROOT / "resources" / "samples" / "three-shapes.png"
+CEILING_BYTES = 650_000_000
 # What is measured or drawn, budgets, which go by free memory, and drafts, which go by what steps
 # take.
 CHANGING = ("_s", "bytes", "seed", "draft")
@@ -74,6 +83,12 @@ def turns(picture: Path | None) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="each system's torch has a size of its own")
+def test_the_folder_is_no_larger_than_its_ceiling() -> None:
+    files = (path for path in BUNDLE.rglob("*") if path.is_file() and not path.is_symlink())
+    assert sum(path.stat().st_size for path in files) <= CEILING_BYTES
+
+
 def test_every_family_is_among_those_that_are_tried(folder_of: Callable[[str], Path]) -> None:
     tried = {
         json.loads((folder_of(name) / "config.json").read_text("utf-8"))["model_type"]
@@ -98,6 +113,67 @@ def test_the_demo_model_answers_about_a_picture_as_its_sources_do(
     tmp_path: Path, precision: str
 ) -> None:
     same_answers(tmp_path, DEMO, turns(SAMPLE), precision)
+
+
+@pytest.mark.parametrize("precision", ["published", "bfloat16"])
+def test_a_gguf_file_answers_as_its_sources_do(
+    tmp_path: Path, converted: ConvertedOf, precision: str
+) -> None:
+    picture = tmp_path / "picture.png"
+    draw(picture, 1, SIZES["small"])
+    same_answers(tmp_path, converted("wide", "MOSTLY_Q8_0").file, turns(picture), precision)
+
+
+def test_documents_pictures_and_formulas_are_read_as_the_sources_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "a.avif"
+    Image.open(SAMPLE).save(saved)
+    small = {"width": 32, "height": 32, "resample": 3}
+    tasks: list[tuple[str, Fields, bytes]] = [
+        ("document.open", {"name": "a.docx"}, docx(paragraph("Word"))),
+        ("document.open", {"name": "a.xlsx"}, xlsx([["Total", 12.5]])),
+        ("document.open", {"name": "a.html"}, b"<p>Page</p>"),
+        ("document.open", {"name": "a.pdf"}, pdf(["Hello"])),
+        ("document.pages", {"first": 0, "end": 1}, b""),
+        ("document.picture", {"page": 0, "longest": 64}, b""),
+        ("picture.open", {"name": "a.heic"}, (HEIC / "plain.heic").read_bytes()),
+        ("picture.resize", small, b""),
+        ("picture.open", {"name": "a.avif"}, saved.read_bytes()),
+        ("picture.resize", small, b""),
+        ("formulas.render", {"formulas": [(r"\frac{a}{\sqrt{b}}", True)]}, b""),
+    ]
+
+    def results() -> list[tuple[Fields, bytes]]:
+        helper = process.Helper(2**30)
+        try:
+            return [helper.ask(name, {**fields}, data, seconds=60) for name, fields, data in tasks]
+        finally:
+            helper.close()
+
+    expected = results()
+    monkeypatch.setattr(process, "program", lambda *words: [str(ENGINE), *words])
+    assert results() == expected
+
+
+def test_the_server_answers(tmp_path: Path) -> None:
+    key = "a-key-of-this-test"
+    options = ["--model", str(DEMO), "--port", "0", "--key", key, "--data", str(tmp_path)]
+    asked = {"messages": [{"role": "user", "content": "What do you see?"}], "max_tokens": 4}
+    command = [str(ENGINE), "core.server", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
+        try:
+            assert served.stdout is not None
+            address = served.stdout.readline().split()[-1]
+            answer = httpx2.post(
+                f"{address}/chat/completions",
+                headers={"Authorization": f"Bearer {key}"},
+                json={"model": "any", **asked},
+                timeout=120,
+            )
+        finally:
+            served.terminate()
+    assert answer.json()["usage"]["completion_tokens"] == 4
 
 
 def test_a_model_is_downloaded_and_answers(tmp_path: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import PurePath
-
-from PyInstaller.depend.bindepend import get_imports
 
 Entry = tuple[str, str, str]
 """Its place in the bundle, its origin, and its kind."""
@@ -19,15 +18,17 @@ LEFT_OUT = re.compile(
     r"|plugins/platforms/(lib)?q(eglfs|linuxfb|minimal|minimalegl|vkkhrdisplay|vnc)\b"
     r"|plugins/platformthemes/libqgtk3"
     r"|plugins/imageformats/(lib)?q(icns|pdf|tga|tiff|wbmp)\b)"
-    # What pip writes into a checkout in which the window was run.
-    r"|waymark\.egg-info/"
+    # Of what pip writes, programs ask for versions and entry points.
+    r"|waymark\.egg-info/|[^/]+\.dist-info/(RECORD$|licenses/|sboms/)"
 )
 # Every desktop has these, as new as its C library; older copies beside them, or newer ones that ask
-# for a newer C library, would only do harm. The package depends on them. CUPS would bring 9 MB of
-# libraries for servers; without it Qt prints into files only.
+# for a newer C library, would only do harm. The package depends on them. Without CUPS, which would
+# bring 13 MB of libraries along, Qt prints into files only.
 OF_THE_SYSTEM = re.compile(
     r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11|libX11-xcb|libcups)\.so\."
 )
+# Of a library's own headers: `ldd` would add what libraries need that are left out.
+NEEDED = re.compile(r"^ +NEEDED +(\S+)$", re.MULTILINE)
 
 
 def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], list[Entry]]:
@@ -56,16 +57,18 @@ def is_shared(entry: Entry) -> bool:
 
 
 def linked(entries: list[Entry]) -> set[str]:
-    """The names of all libraries that the other files are linked with, directly or not."""
+    """The names of all shared libraries that the other files are linked with, directly or not."""
     files = [entry for entry in entries if entry[2] != "SYMLINK"]
     shared = {PurePath(entry[0]).name: entry[1] for entry in files if is_shared(entry)}
     # The executables load it by name.
     needed = {name for name in shared if name.startswith("libpython")}
-    waiting = [entry[1] for entry in files if not is_shared(entry)]
+    waiting = [entry[1] for entry in files if shared and not is_shared(entry)]
     waiting += [shared[name] for name in needed]
     while waiting:
-        names = {PurePath(name).name for name, _ in get_imports(waiting.pop())}
-        found = (names & shared.keys()) - needed
+        headers = subprocess.run(
+            ["objdump", "-p", waiting.pop()], capture_output=True, text=True, check=False
+        )
+        found = (set(NEEDED.findall(headers.stdout)) & shared.keys()) - needed
         needed |= found
         waiting += [shared[name] for name in found]
     # A link at the top stands for a library below, which others are linked with.

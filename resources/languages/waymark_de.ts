@@ -3404,8 +3404,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Anfrage und Antwort</translation>
     </message>
     <message>
-        <source>Nothing was kept of this request: it is still running, or is too old.</source>
-        <translation>Von dieser Anfrage ist nichts da: Sie läuft noch oder ist zu alt.</translation>
+        <source>Nothing was kept of this request: it is still running, was refused or is too old.</source>
+        <translation>Von dieser Anfrage ist nichts da: Sie läuft noch, wurde abgelehnt oder ist zu alt.</translation>
     </message>
     <message>
         <source>Select a request to see its text.</source>

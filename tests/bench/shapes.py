@@ -120,7 +120,7 @@ class Cut:
         }
 
 
-def _text(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _text(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """With the class that llama.cpp's converter asks for."""
     return {**config, "architectures": [f"{name}ForCausalLM"]}
 

@@ -28,6 +28,7 @@ from desktop.pictures.picture_strip import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply
+from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
 
@@ -148,8 +149,9 @@ def no_formats() -> Formats:
 
 
 async def settle() -> None:
-    """Let Qt lay out what was just changed."""
+    """Let Qt lay out what was just changed, and blocks of text be made that are still to come."""
     # Qt's own events run while a coroutine sleeps. To process them inside one would run the next
     # step of another task within this one's, which asyncio refuses: that task never wakes again.
     for _ in range(10):
         await asyncio.sleep(0.01)
+        await until(lambda: not pace().is_busy(), "the window comes to rest")

@@ -122,7 +122,7 @@ def test_G2_a_gpu_multiplies_the_same_numbers(
 
     def found(path: Path, kernels: Backend) -> Tensor:
         model = load_model(open_files(path).container, CPU, torch.float32, kernels=kernels).model
-        return our_logits(model, [text(20)], [17, 19])
+        return our_logits(model, [text(18)], [17])
 
     monkeypatch.setattr(matrices.GpuMatrix, "__call__", counted)
     monkeypatch.setenv(VARIABLE, "gpu")

@@ -1,4 +1,4 @@
-"""How many mutants a run makes: a few in `make test`, more in `make test-slow`, and ten times as
+"""How many mutants a run makes: a few in `make test`, others in `make test-slow`, and ten times as
 many with WAYMARK_HOSTILE set to `full`."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ def mutants(full: int) -> int:
 
 
 def each_of(full: int) -> pytest.MarkDecorator:
-    """Runs a test with `count` mutants: a twentieth of `full`, and slowly with `mutants(full)`."""
-    every = pytest.param(mutants(full), marks=pytest.mark.slow, id="more")
-    return pytest.mark.parametrize("count", [pytest.param(full // 20, id="few"), every])
+    """Runs a test with a twentieth of `full` as `seeds`, and slowly with the other mutants."""
+    few, every = range(full // 20), range(mutants(full))
+    rest = pytest.param(every[len(few) :], marks=pytest.mark.slow, id="more")
+    return pytest.mark.parametrize("seeds", [pytest.param(few, id="few"), rest])

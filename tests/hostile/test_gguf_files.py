@@ -58,16 +58,16 @@ def within_bounds(tmp_path: Path) -> Iterator[None]:
 
 
 @each_of(1_000)
-def test_mutants_of_headers_end_in_a_name_or_in_values(tmp_path: Path, count: int) -> None:
+def test_mutants_of_headers_end_in_a_name_or_in_values(tmp_path: Path, seeds: range) -> None:
     path, damaged = tmp_path / "m.gguf", 0
-    for seed in range(count):
+    for seed in seeds:
         path.write_bytes(mutated_bytes(WHOLE, seed))
         began = time.monotonic()
         message = said(path, read_all)
         damaged += message is not None
         assert message is None or 0 < len(message) < 3_000
         assert time.monotonic() - began < LONGEST_S
-    assert 0 < damaged < count
+    assert 0 < damaged < len(seeds)
 
 
 def said(path: Path, read: Callable[[Path], object]) -> str | None:
@@ -93,10 +93,10 @@ def planned(path: Path) -> None:
 
 
 @each_of(1_000)
-def test_mutants_of_blocks_are_numbers(count: int) -> None:
+def test_mutants_of_blocks_are_numbers(seeds: range) -> None:
     for type in GGUFType:
         whole = bytes(range(256)) * 8
-        for seed in range(count // len(GGUFType) + 1):
+        for seed in seeds[:: len(GGUFType)]:
             mutant = np.frombuffer(mutated_bytes(whole, seed), np.uint8)
             blocks = mutant[: len(mutant) // type.block_bytes * type.block_bytes]
             assert dequantise(type, blocks).size == len(blocks) // type.block_bytes * (
@@ -106,27 +106,27 @@ def test_mutants_of_blocks_are_numbers(count: int) -> None:
 
 @each_of(1_000)
 def test_mutants_of_a_models_header_end_in_a_name_or_in_a_plan(
-    model: tuple[bytes, bytes], tmp_path: Path, count: int
+    model: tuple[bytes, bytes], tmp_path: Path, seeds: range
 ) -> None:
     path, damaged = tmp_path / "m.gguf", 0
-    for seed in range(count):
+    for seed in seeds:
         path.write_bytes(mutated_bytes(model[0], seed, most=3) + model[1])
         began = time.monotonic()
         message = said(path, planned)
         damaged += message is not None
         assert message is None or 0 < len(message) < 3_000
         assert time.monotonic() - began < LONGEST_S
-    assert 0 < damaged < count
+    assert 0 < damaged < len(seeds)
 
 
 @NEEDS_COMPILER
 @each_of(1_000)
-def test_mutants_of_blocks_are_multiplied_as_the_numbers_that_they_are(count: int) -> None:
+def test_mutants_of_blocks_are_multiplied_as_the_numbers_that_they_are(seeds: range) -> None:
     given = torch.randn(5, 512, generator=torch.Generator().manual_seed(1))
     for type in BLOCKS:
         held = native(type, 512)
         whole = bytes(range(256)) * (32 * held.row_bytes // 256)
-        for seed in range(count // len(BLOCKS) + 1):
+        for seed in seeds[:: len(BLOCKS)]:
             mutant = np.frombuffer(mutated_bytes(whole, seed).ljust(len(whole), b"\0"), np.uint8)
             rows = torch.from_numpy(mutant[: 16 * held.row_bytes].reshape(16, -1).copy())
             expected, size = exact(held, rows, given)

@@ -84,9 +84,9 @@ def runs(copy: Path, dtype: torch.dtype) -> None:
 
 
 @each_of(1_000)
-def test_mutants_of_configs_end_in_a_name_or_in_a_model(copy: Path, count: int) -> None:
+def test_mutants_of_configs_end_in_a_name_or_in_a_model(copy: Path, seeds: range) -> None:
     config = json.loads((copy / "config.json").read_text())
-    for seed in range(count):
+    for seed in seeds:
         (copy / "config.json").write_bytes(mutated_text(config, seed))
         if planned(copy):
             said(partial(runs, copy, (torch.float32, torch.bfloat16)[seed % 2]))
@@ -94,7 +94,7 @@ def test_mutants_of_configs_end_in_a_name_or_in_a_model(copy: Path, count: int) 
 
 @each_of(1_000)
 def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
-    copy: Path, count: int
+    copy: Path, seeds: range
 ) -> None:
     settings = json.loads((copy / "preprocessor_config.json").read_text())
     config = json.loads((copy / "config.json").read_text())
@@ -104,7 +104,7 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
         "spatial_merge_size": 2,
     }
     opened = 0
-    for seed in range(count):
+    for seed in seeds:
         (copy / "preprocessor_config.json").write_bytes(mutated_text(settings, seed))
         try:
             processor = open_processor(copy, config, 64)
@@ -118,14 +118,14 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
 
 
 @each_of(1_000)
-def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path, count: int) -> None:
+def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path, seeds: range) -> None:
     """Mutants that stay JSON, and mutants of the bytes."""
     path = copy / "model.safetensors"
     data = path.read_bytes()
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     header = json.loads(data[LENGTH_BYTES : LENGTH_BYTES + length])
     rest = data[LENGTH_BYTES + length :]
-    for seed in range(count):
+    for seed in seeds:
         if seed % 2:
             text = json.dumps(mutated_json(header, seed)).encode()
             path.write_bytes(len(text).to_bytes(LENGTH_BYTES, "little") + text + rest)
@@ -140,7 +140,9 @@ def test_mutants_of_headers_of_weights_end_in_a_name(copy: Path, count: int) -> 
 
 
 @each_of(1_000)
-def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path, count: int) -> None:
+def test_mutants_of_indexes_name_no_file_elsewhere(
+    copy: Path, tmp_path: Path, seeds: range
+) -> None:
     secret = tmp_path / "secret.safetensors"
     shutil.copy(copy / "model.safetensors", secret)
     opened = ModelFolder.open(copy)
@@ -149,7 +151,7 @@ def test_mutants_of_indexes_name_no_file_elsewhere(copy: Path, tmp_path: Path, c
     index = {"metadata": {}, "weight_map": dict.fromkeys(names, "model-1.safetensors")}
     odd = ["../secret.safetensors", str(secret), "other.safetensors", "..", "a/b.safetensors"]
     with opened_elsewhere(copy) as found:
-        for seed in range(count):
+        for seed in seeds:
             mutant = mutated_json(index, seed)
             places = mutant.get("weight_map") if isinstance(mutant, dict) else None
             if seed % 3 == 0 and isinstance(places, dict):

@@ -44,13 +44,13 @@ def picture(kind: str, variant: int) -> bytes:
 @each_of(1_000)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_mutants_of_pictures_cost_their_helper_at_most(
-    kind: str, watched: list[int], monkeypatch: pytest.MonkeyPatch, count: int
+    kind: str, watched: list[int], monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
     monkeypatch.setattr(decode, "TIME_LIMIT_S", 0.5)
     monkeypatch.setattr(decode, "MEMORY_BYTES", 400 * 2**20)
     decoder, worked = PictureDecoder(), 0
     ended: list[str] = []
-    for seed in range(count):
+    for seed in seeds:
         data = mutated_bytes(picture(kind, seed), seed)
         try:
             with decoder.open(data, "mutant") as found:

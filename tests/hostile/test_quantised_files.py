@@ -53,7 +53,7 @@ def opens_nothing_elsewhere(tmp_path: Path) -> Iterator[None]:
 
 
 @each_of(2_000)
-def test_mutants_of_contexts_are_damage_or_what_was_stored(count: int) -> None:
+def test_mutants_of_contexts_are_damage_or_what_was_stored(seeds: range) -> None:
     name = SegmentId(SegmentKind.STATE, bytes(KEY_BYTES))
     label = Label(bytes(32), name, bytes(KEY_BYTES))
     tensors = {
@@ -63,7 +63,7 @@ def test_mutants_of_contexts_are_damage_or_what_was_stored(count: int) -> None:
     }
     raw = b"".join(bytes(part) for part in pack(label, tensors).parts())
     damaged = 0
-    for seed in range(count):
+    for seed in seeds:
         try:
             found = unpack(label, bytearray(mutated_bytes(raw, seed)))
         except SegmentDamagedError:
@@ -75,7 +75,7 @@ def test_mutants_of_contexts_are_damage_or_what_was_stored(count: int) -> None:
 
 @each_of(1_000)
 def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
-    tmp_path: Path, count: int
+    tmp_path: Path, seeds: range
 ) -> None:
     folder = tmp_path / "model"
     write_folder(folder, Tiny(layers="L", text_only=True, vision=False))
@@ -99,7 +99,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
     expected = logits(load())
     (path,) = kept_in(store)
     whole, anew = path.read_bytes(), 0
-    for seed in range(count):
+    for seed in seeds:
         path.write_bytes(mutated_bytes(whole, seed))
         loaded = load()
         anew += not loaded.from_disk
@@ -117,7 +117,7 @@ def blocks(converted: ConvertedOf, tmp_path_factory: pytest.TempPathFactory) -> 
 @NEEDS_COMPILER
 @each_of(600)
 def test_G3_mutants_of_mapped_tiles_and_their_note_change_no_bit_of_the_model(
-    blocks: bytes, tmp_path: Path, count: int
+    blocks: bytes, tmp_path: Path, seeds: range
 ) -> None:
     """Even if size and time are those of the tiles."""
     file, store, damaged = tmp_path / "model.gguf", store_in(tmp_path / "store"), 0
@@ -138,7 +138,7 @@ def test_G3_mutants_of_mapped_tiles_and_their_note_change_no_bit_of_the_model(
     _, expected = load()
     (path,) = (tmp_path / "store" / TILES).glob("*")
     whole = path.read_bytes()
-    for seed in range(count):
+    for seed in seeds:
         if seed % 3 == 0:
             note = store.blobs.note(TILE_NOTES, path.name) or ""
             mutant = mutated_bytes(note.encode(), seed).decode("latin-1")
@@ -151,12 +151,12 @@ def test_G3_mutants_of_mapped_tiles_and_their_note_change_no_bit_of_the_model(
         from_disk, logits = load()
         assert torch.equal(logits, expected) and path.read_bytes() == whole
         damaged += not from_disk
-    assert damaged > count / 2
+    assert damaged > len(seeds) / 2
 
 
 @each_of(1_000)
 def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
-    tmp_path: Path, count: int
+    tmp_path: Path, seeds: range
 ) -> None:
     def found() -> str:
         notes = DiskStore(tmp_path)
@@ -168,6 +168,6 @@ def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
     assert found() == "fine"
     path = tmp_path / "index.db"
     whole = path.read_bytes()
-    for seed in range(count):
+    for seed in seeds:
         path.write_bytes(mutated_bytes(whole, seed))
         assert isinstance(found(), str)

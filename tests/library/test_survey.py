@@ -37,6 +37,7 @@ from tests.gguf.files import write
 from tests.loading.test_load_memory import loaded
 from tests.models.releases import RELEASED as RELEASES
 from tests.promises.fixtures import PURE, TILED
+from tests.sweeps import rotated, thinned
 from tests.weights.files import write_sparse
 
 CPU = torch.device("cpu")
@@ -259,6 +260,9 @@ MEASURED = {
     "Qwen3-VL-4B": 4,
     "Qwen3.5-9B": 1,
 }
+# Which matrices are packed depends on the release alone, and their bytes on the precision alone.
+INTEGERS = rotated(MEASURED, ("int4", "int8"), {"LFM2-8B-A1B", "Granite-4.0-H-Tiny"})
+LOADED = [*INTEGERS, *((name, "bfloat16") for name in ("Qwen3.5-0.8B", "LFM2-8B-A1B"))]
 
 
 def shortened(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
@@ -274,15 +278,7 @@ def shortened(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        pytest.param(name, precision, marks=() if quick else pytest.mark.slow)
-        for name in MEASURED
-        for precision in ("float32", "bfloat16", "int8", "int4")
-        if (quick := (name, precision) == ("LFM2-8B-A1B", "int4")) or precision != "float32"
-    ],
-)
+@pytest.mark.parametrize(("name", "precision"), thinned(LOADED, [("LFM2-8B-A1B", "int4")]))
 def test_L4_a_load_takes_what_was_said_before(
     tmp_path: Path, machine: Machine, name: str, precision: str
 ) -> None:

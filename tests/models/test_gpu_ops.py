@@ -17,6 +17,7 @@ from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
+from tests.kernels.gpu import ON_GPU
 from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
@@ -164,6 +165,13 @@ def logits(model: Decoder, family: str) -> Tensor:
     say(1)
     say(1)
     return torch.cat(rows)
+
+
+@pytest.fixture(autouse=True)
+def _few_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Short contexts: most splits would be empty, and each takes the interpreter as long.
+    if not ON_GPU:
+        monkeypatch.setattr("kernels.attention.gpu.SPLITS", 4)
 
 
 # One family is enough of Triton's interpreter for `make test`.

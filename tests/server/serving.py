@@ -34,7 +34,7 @@ from core.server.answering import Answering
 from core.server.application import application
 from core.server.kept_replies import KeptReplies
 from core.server.listening import bound, serve
-from core.server.messages import RequestSeen
+from core.server.messages import ContentSeen, RequestSeen
 from core.server.requests.pictures import Pictures
 
 KEY = "a key for the tests"
@@ -126,8 +126,13 @@ def serving(
         answering = Answering(engine, CACHE, kept)
         pictures = Pictures(folder / "pictures")
         seen: list[RequestSeen] = []
+
+        def see(told: RequestSeen | ContentSeen) -> None:
+            assert isinstance(told, RequestSeen)
+            seen.append(told)
+
         with contextlib.closing(bound(0, access.lan)) as listening:
-            app = application(answering, pictures, access, Activity(seen.append))
+            app = application(answering, pictures, access, Activity(see))
             task = asyncio.ensure_future(serve(app, listening))
             loop = asyncio.get_running_loop()
             ended.append(lambda: loop.call_soon_threadsafe(task.cancel))

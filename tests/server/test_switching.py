@@ -67,6 +67,8 @@ def test_a_named_model_is_loaded_in_place_of_the_other(two: tuple[Served, str, s
     # A name of no model means any; the loaded one stays.
     assert asked(served, "gpt-4").model == second
     assert json.loads(served.raw("/api/tags")[1])["models"][1]["name"] == first
+    shown = served.raw("/api/show", json.dumps({"model": first}).encode())
+    assert shown[0] == 200 and "completion" in json.loads(shown[1])["capabilities"]
     count = {"model": f"{first}:latest", "messages": QUESTION}
     assert served.raw("/v1/messages/count_tokens", json.dumps(count).encode())[0] == 200
     assert listed(served)[0] == first

@@ -140,10 +140,14 @@ def tags(model: ModelInfo, others: Sequence[str]) -> Body:
     return {"models": entries}
 
 
-def show(body: Body, model: ModelInfo) -> Body:
-    """Raises Refusal for a model that isn't there."""
+def show(body: Body, model: ModelInfo, others: Sequence[str]) -> Body:
+    """Raises Refusal for a model that isn't there; of one that isn't loaded little is known."""
     name = body.get("model", body.get("name"))
-    if not isinstance(name, str) or name.removesuffix(LATEST) != model.name:
+    name = name.removesuffix(LATEST) if isinstance(name, str) else ""
+    if name != model.name and name in others:
+        known: Body = {"details": {}, "model_info": {}, "capabilities": ["completion"]}
+        return {"modified_at": _now(), "parameters": "", "template": "", **known}
+    if name != model.name:
         raise Refusal("There is no model of this name.", "model", 404, "model_not_found")
     family = model.family
     return {

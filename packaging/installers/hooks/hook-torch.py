@@ -14,8 +14,13 @@ TESTS = (
     "libtorchbind_test",
 )
 
-# Some functions are compiled from their own source at import.
-module_collection_mode = "pyz+py"
+# Parsed when they are imported: options with comments, and overloads.
+OWN_SOURCE = (
+    *("_export.config", "_functorch.config", "compiler.config", "distributed.config"),
+    *("fx.experimental._config", "utils.serialization.config"),
+    *("functional", "nn.functional", "nn.modules.rnn"),
+)
+module_collection_mode = {"torch": "pyz"} | {f"torch.{name}": "pyz+py" for name in OWN_SOURCE}
 # Imported by name.
 hiddenimports = ["torch.testing._internal.logging_tensor"]
 binaries = [

@@ -94,7 +94,7 @@ async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
     choose(app, "first", "Delete")
     await until(lambda: app.parts.chats.trash.items)
     choose(app, "second", "Delete")
-    await until(lambda: len(app.parts.chats.trash.items) == 2)
+    await until(lambda: len(app.parts.chats.trash.items) == 2 and shown(app) == ["one", "two"])
     assert app.parts.chats.trash.chats == []
     press(app, "openTrash")
     index = app.parts.chats.trash.index(0)

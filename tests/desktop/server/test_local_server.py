@@ -351,8 +351,9 @@ async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
 ) -> None:
     app = await open_app()
     key = await switched_on(app)
+    pid = app.parts.server._server.pid
     find(app, QSpinBox, "serverSleep").setValue(5)
-    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    assert app.parts.server.status.stage is Stage.ON and app.parts.server._server.pid == pid
     engine.idle_s = 299.0
     server, status = app.parts.server, app.parts.engine
     loads = len(engine.loads)
@@ -401,7 +402,7 @@ async def test_A3_a_window_that_is_closed_amid_a_request_ends_it(
     app.leave()
     status, text = await running
     assert status == (200 if stream else 503)
-    assert "window was closed" in text
+    assert "Waymark was closed" in text
     await app.gone.wait()
     assert app.parts.server._server.pid is None
 
