@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt
@@ -41,6 +42,8 @@ LEAST_HEIGHT = 150
 CONTENT_HEIGHT = 220
 LONGEST_NAME = 60
 _NUMBERS = (3, 4, 5, 6)
+# Qt takes 10 s to lay out a line of 262,144 letters, and milliseconds for many of these.
+_LONG_LINE = re.compile(r"(.{2000})(?=.)")
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
@@ -326,7 +329,7 @@ class RequestContent(QWidget):
         # Showing it again would scroll to its beginning.
         if text != self._shown:
             self._shown = text
-            self._text.setPlainText(text)
+            self._text.setPlainText(_LONG_LINE.sub(r"\1\n", text))
         none = tr(
             "Nothing was kept of this request: it is still running, was refused or is too old."
         )

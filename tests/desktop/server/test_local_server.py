@@ -256,6 +256,9 @@ async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
         f"[user] {HELLO[0]['content']}\n\n[assistant] <b>x</b>\n\n[user] {said}\n\n"
         f"[assistant] I know {said}."
     )
+    server.contents[next(reversed(server.requests))] = "x" * 5_000
+    server.listed.emit()
+    assert [len(line) for line in view.toPlainText().split("\n")] == [2000, 2000, 1000]
     # Neither the settings nor a file, and nothing after it is switched off, or the server is.
     assert not any(
         b"heron" in each.read_bytes() for each in folders.data.rglob("*") if each.is_file()
