@@ -15,7 +15,7 @@ from core.api.events import Failed, Finished, Generated, Last, Prefilling
 from core.remote.__main__ import Patience, Service
 from core.remote.messages import Connect, Kind, Look, RemoteServer, Reply, ToRemote
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 QUICK = Patience(first_s=20.0, stall_s=20.0, numbers_s=0.2, look_s=20.0, pause_s=0.0, attempts=3)
 
 

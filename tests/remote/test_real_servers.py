@@ -134,7 +134,7 @@ def test_replies_go_back_as_ids_and_hit_the_cache(kind: Kind, server: ServerProc
 
 
 def test_A5_a_restart_amid_a_reply(kind: Kind, server: ServerProcess) -> None:
-    endless = GREEDY.model_copy(update={"max_tokens": 3_000, "temperature": 1.5})
+    endless = GREEDY.model_copy(update={"max_tokens": 3_000})
 
     async def kill(_: Service, heard: Talk) -> None:
         await until(lambda: heard.text)
