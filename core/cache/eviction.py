@@ -11,7 +11,7 @@ from core.api.commands import tenant_of
 from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
-from core.cache.node import Node
+from core.cache.node import Node, last_edge
 from core.cache.policy import PRECIOUS, Throughput, Worth, victim
 from core.cache.state import Checkpoint
 from core.cache.tree import PrefixTree
@@ -205,7 +205,7 @@ def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) ->
         users[-1:],
         [node for node in on_path if node.role == "system"][-1:],
         sorted(stops, key=lambda node: node.last_used)[-1:],
-        [node for node in on_path if node.is_edge][-1:],
+        last_edge(on_path),
         users[-2:-1],
     )
     assert len(named) == len(PRECIOUS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -74,12 +74,6 @@ class Node:
     def ends_message(self) -> bool:
         return self.ends(CutKind.MESSAGE_END)
 
-    @property
-    def is_edge(self) -> bool:
-        """Of two edges in a text the first serves edits that begin before the second as well."""
-        second = self.parent is not None and self.parent.role == "edge"
-        return self.ends(EDGES) or (self.role == "edge" and not second)
-
     def upwards(self) -> Iterator[Node]:
         node: Node | None = self
         while node is not None and node.parent is not None:
@@ -88,6 +82,15 @@ class Node:
 
     def path(self) -> list[Node]:
         return list(self.upwards())[::-1]
+
+
+def last_edge(nodes: Sequence[Node]) -> list[Node]:
+    """Of the last two edges in a text the first, which also serves edits before the second."""
+    edges = [node for node in nodes if node.role == "edge" or node.ends(EDGES)][-2:]
+    both = len(edges) == 2 and edges[1].parent is edges[0]
+    if both and all(node.role == "edge" for node in edges):
+        return edges[:1]
+    return edges[-1:]
 
 
 def chained_key(parent: bytes, run: Run) -> bytes:

@@ -14,7 +14,7 @@ from core.cache.disk.store import SegmentStore, Window
 from core.cache.embeddings import EmbeddingCache
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
-from core.cache.node import Node
+from core.cache.node import Node, last_edge
 from core.cache.policy import Throughput
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
@@ -157,9 +157,8 @@ class DiskTier:
         for node in ends[:-1]:
             if node.role == "user":
                 self._wanted.pop(node.key, None)
-        edges = [node for node in held if node.is_edge]
         system = [node for node in held if node.role == "system"]
-        for node in (*system[-1:], *edges[-1:], *_last_pause(held), *ends[-1:]):
+        for node in (*system[-1:], *last_edge(held), *_last_pause(held), *ends[-1:]):
             if not self.holds_state(node):
                 self._wanted[node.key] = node
 

@@ -7,6 +7,7 @@ being written. So only what nothing needs is deleted alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -31,9 +32,13 @@ _UNOWNED = "SELECT 1 FROM blobs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM owner
 _NEEDING = "SELECT 1 FROM needs WHERE needed = ? LIMIT 1"
 _NEEDED = "SELECT needed FROM needs WHERE blob = ?"
 _REMOVE = "DELETE FROM blobs WHERE id = ? RETURNING pool, name, num_bytes"
-_ABOVE = f"""WITH RECURSIVE above(id) AS (
-    {_ID} UNION SELECT needed FROM needs JOIN above ON blob = id
+_ABOVE = """WITH RECURSIVE above(id) AS (
+    SELECT value FROM json_each(?) UNION SELECT needed FROM needs JOIN above ON blob = id
 ) SELECT id FROM above"""
+# Left by a write that failed after its eviction.
+_USELESS = """SELECT id FROM blobs AS leaf WHERE NOT lasting
+    AND NOT EXISTS (SELECT 1 FROM needs WHERE needed = leaf.id)
+    AND NOT EXISTS (SELECT 1 FROM owners WHERE blob = leaf.id)"""
 _BELOW = """WITH RECURSIVE below(id) AS (
     SELECT ? UNION SELECT blob FROM needs JOIN below ON needed = id
 )"""
@@ -77,18 +82,22 @@ def own(index: Index, owner: str, place: Place) -> None:
     index.ask(_OWN, owner, *place)
 
 
-def above(index: Index, place: Place) -> set[int]:
-    return {at for (at,) in index.ask(_ABOVE, *place)}
+def above(index: Index, places: Iterable[Place]) -> set[int]:
+    """These blobs and all that they need."""
+    # One query: the chains of a checkpoint's windows are the same up to their ends.
+    ids = [at for place in places for (at,) in index.ask(_ID, *place)]
+    return {at for (at,) in index.ask(_ABOVE, json.dumps(ids))}
 
 
 def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
     """Remove an owner and blobs without any; `newest` ends the chain that is written."""
     gone: list[Place] = []
     struck = index.ask(_STRIKE, owner, pool)
-    keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
+    keep = above(index, [newest]) if index.ask(_OWNED, *newest) else ()
     for (at,) in struck:
         if index.ask(_UNOWNED, at):
             _release(index, [at], keep, gone)
+    _release(index, [at for (at,) in index.ask(_USELESS)], keep, gone)
     return gone
 
 

@@ -252,7 +252,7 @@ class DiskStore:
             self.files.delete(self.path(pool, name))
         with suppress(OSError):
             with self._change() as index:
-                gone = rows.lose(index, (pool, name), rows.above(index, self._newest))
+                gone = rows.lose(index, (pool, name), rows.above(index, [self._newest]))
             self._unlink(gone)
 
     def forget(self, owner: str | None, pool: str | None = None) -> None:
@@ -288,8 +288,7 @@ class DiskStore:
         """Free so many bytes, sparing `keep` and what those need; else False, and nothing goes."""
         with suppress(_NoRoomError):
             with self._change() as index:
-                kept = set[int]().union(*(rows.above(index, place) for place in keep))
-                freed, gone = rows.evict(index, pool, num_bytes, kept)
+                freed, gone = rows.evict(index, pool, num_bytes, rows.above(index, keep))
                 if freed < num_bytes:
                     raise _NoRoomError
             self._unlink(gone)

@@ -84,3 +84,13 @@ def test_D1_an_edit_after_a_restart_reads_what_it_would_have_read_before(
     other = kept.same_as_cold(chats[1], cache=DEFAULTS)
     assert other.stats.restored_from == "disk"
     assert 0 <= read_again(first, other) <= most
+
+
+def test_D1_an_edit_of_a_text_that_grew_reads_no_more_after_a_restart(kept: Machine) -> None:
+    for count in range(140, 200, 20):
+        read(kept, [user(words(count))])
+    first = read(kept, [user(f"{words(200)}\n\n{QUESTIONS[0]}")])
+    kept.reopen()
+    other = kept.same_as_cold([user(f"{words(200)}\n\n{QUESTIONS[1]}")], cache=DEFAULTS)
+    assert other.stats.restored_from == "disk"
+    assert 0 <= read_again(first, other) <= 3 * GRID // 2

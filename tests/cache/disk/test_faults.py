@@ -32,7 +32,7 @@ from tests.cache.disk.worlds import (
     tensors,
     windows,
 )
-from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles
+from tests.storage.disks import COMMIT_BYTES, PLENTY, DiedError, FailingFiles, RoomyFiles
 
 NAMES = [(kind, number) for kind in SegmentKind for number in range(40)]
 PARENTS = {1: 0, 2: 1, 3: 0, 4: 3, 6: 5, 8: 7, 9: 8, 11: 10, 12: 11}
@@ -332,6 +332,22 @@ def test_D4_a_full_disk_can_still_be_read_and_deleted_from(tmp_path: Path) -> No
     assert get(store, STATE, 0)
     store.forget("chat")
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_M2_windows_kept_for_a_failed_write_go_with_their_chat(tmp_path: Path) -> None:
+    files = FailingFiles()
+    store = open_store(tmp_path, files=files)
+    assert put_chain(store, [0], "chat", window=[0])
+    assert store.put(KV, key(1), key(0), tensors(1), ["chat"])
+    store.cap = store.num_bytes + store.size(*place(WINDOW, 0)) + 200
+    files.room = COMMIT_BYTES  # of the eviction
+    parts = windows(store, 0, 1)
+    assert not store.put(STATE, key(1), key(0), content(STATE, 1), ["chat"], parts)
+    assert not store.has(STATE, key(0)) and store.has(*place(WINDOW, 0))
+    files.room = None
+    store.forget("chat")
+    assert not list(tmp_path.rglob("*.safetensors"))
+    check_integrity(store)
 
 
 def test_M2_what_can_not_be_deleted_is_said_and_asked_for_again(tmp_path: Path) -> None:
