@@ -195,6 +195,8 @@ gemma4_text | | text_config.layer_types=('sliding_attention', 'full_attention');
     text_config.global_head_dim=512; text_config.full_rope.rope_type='proportional';
     text_config.full_rope.rope_theta=1000000.0; text_config.sliding_rope.rope_theta=10000.0;
     vision_config=None; tied=True
+gemma4_text | head_dim=128; per_layer_config={'01': {'head_dim': 64}} |
+    text_config.global_head_dim=64
 falcon_h1 | | num_key_value_heads=8; head_dim=64; mamba_d_ssm=1024; mamba_n_heads=128;
     mamba_d_head=8; mamba_d_state=256; mamba_n_groups=1; mamba_d_conv=4; mamba_form.norm_groups=0;
     mamba_form.gate_first=False; mlp_multipliers=(1.0, 1.0); max_position_embeddings=8192;

@@ -99,7 +99,7 @@ def test_X1_S4_every_checkpoint_has_its_windows(
     base = loaded_of(name, "bfloat16")
     # In the KV buffer a pure transformer goes on without a checkpoint.
     ways = (False, True) if name == "lfm3_long" else (True,)
-    cold = same_from_every_checkpoint(base, asked(base, picture, 270), SHORT, ways)
+    cold = same_from_every_checkpoint(base, asked(base, picture, 264), SHORT, ways)
     assert cold.stats.prompt_tokens > 1_024 and len(cold.stats.checkpoints) > 15
 
 

@@ -160,8 +160,10 @@ def _of_full_layers(given: Mapping[str, Any]) -> dict[str, Any]:
     written, types = given.get("per_layer_config"), given["layer_types"]
     if written is None or not isinstance(types, list):
         return {}
-    full = {str(index) for index, kind in enumerate(types) if kind == "full_attention"}
-    if not isinstance(written, dict) or not set(written) <= full:
+    full = {index for index, kind in enumerate(types) if kind == "full_attention"}
+    # Zeros pad the numbers to one width.
+    known = isinstance(written, dict) and all(key.isdecimal() for key in written)
+    if not known or not {int(key) for key in written} <= full:
         raise ValueError('"per_layer_config" is not of full layers')
     names = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
     first: Any = next(iter(written.values()), {})
