@@ -86,6 +86,10 @@ class CompareController(QObject):
                 self._request.cancel()
             self.changed.emit()
 
+    def forget(self) -> None:
+        self.stop()
+        self.sides, self._asked = (), ("", ())
+
     def keep(self, side: Side) -> None:
         """Store the message and the side's reply as a chat."""
         if side.reply is not None and not side.kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from core.api.archive import (
@@ -136,7 +136,7 @@ def add_archive(
         system=store(chat.system),
         reply_format=chat.format,
         settings=fields.tree(store(chat.settings)),
-        folder=folder_like(connection, chat.folder) if chat.folder else None,
+        folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
         "UPDATE chats SET created = ?, used = ?, pinned = ?, forked = ? WHERE id = ?",
@@ -165,20 +165,28 @@ def add_archive(
     return new
 
 
-def folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    """The first folder of this name, or else a new one."""
+def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolder]) -> None:
+    for each in archived:
+        _add_folder(connection, each)
+
+
+def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
+    """The first folder of this name, if possible one that is the same, or else a new one."""
     name = messages.storable(archived.name)
-    for each in folders.listed(connection):
-        if each.name == name:
-            return each.id
-    begin = Begin(
-        messages.storable(archived.system),
-        archived.format,
-        fields.tree(messages.storable(archived.settings)),
-    )
-    preset = archived.preset
+    named = [each for each in folders.listed(connection) if each.name == name]
+    same = [each for each in named if _archived_folder(each) == archived]
+    found = next(iter(same or named), None)
+    return found.id if found is not None else _add_folder(connection, archived)
+
+
+def _add_folder(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
+    store, preset = messages.storable, archived.preset
+    begin = Begin(store(archived.system), archived.format, fields.tree(store(archived.settings)))
     return folders.create(
-        connection, name, messages.storable(preset or ""), begin if preset is not None else None
+        connection,
+        store(archived.name),
+        store(preset or ""),
+        begin if preset is not None else None,
     )
 
 

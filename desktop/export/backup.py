@@ -22,7 +22,7 @@ from core.api.archive import ArchivedChat, ArchivedFolder, Moment
 from core.api.errors import NotAnExportError, WaymarkError
 from core.api.params import Frozen
 from desktop.chats.chats import ChatsController
-from desktop.export.archive import folder_like, read_folders
+from desktop.export.archive import add_folders, read_folders
 from desktop.export.export import ExportController
 from desktop.export.reading import ChatsFile
 from desktop.export.writing import ZipWriter, in_thread
@@ -209,8 +209,7 @@ class BackupController(QObject):
         return info
 
     async def _fill(self, database: Database, file: ChatsFile, info: BackupInfo) -> None:
-        for folder in info.folders:
-            await database.run(folder_like, folder)
+        await database.run(add_folders, info.folders)
         # A file without chats is no export, but may be a backup.
         found = file.chats() if info.chats else iter(())
         chats, messages, digests, said = 0, 0, set[str](), time.monotonic()

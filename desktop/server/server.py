@@ -164,7 +164,6 @@ class ServerController(QObject):
     def forget(self) -> None:
         """Delete what programs have sent."""
         self._forgetting = True
-        self.contents.clear()
         self._apply()
 
     async def close(self) -> None:
@@ -277,11 +276,12 @@ class ServerController(QObject):
                 self._show(ServerStatus(Stage.FAILED, error=news.error))
             case RequestSeen():
                 self._list(news)
-            case ContentSeen() if self.keeps_content:
+            # While it stops, the server still tells of the requests that this ends.
+            case ContentSeen() if self.keeps_content and self.status.stage is Stage.ON:
                 self.contents[news.number] = news.text
                 while len(self.contents) > MOST_CONTENTS:
                     self.contents.popitem(last=False)
-                self._listed.start()
+                self._list_soon()
             case ErrorInfo() if self.status.stage is not Stage.FAILED:
                 self._show(ServerStatus(Stage.FAILED, error=news))
             case _:
@@ -291,13 +291,16 @@ class ServerController(QObject):
         self.requests[seen.number] = seen
         while len(self.requests) > MOST_SHOWN:
             self.requests.popitem(last=False)
+        self._list_soon()
+
+    def _list_soon(self) -> None:
         if not self._listed.isActive():
             self._listed.start()
 
     def _show(self, status: ServerStatus) -> None:
         if status.stage is not Stage.ON:
             self.contents.clear()
-            self._listed.start()
+            self._list_soon()
         if status.stage is Stage.STARTING:
             self.requests.clear()
         self.status = status

@@ -58,6 +58,7 @@ class WindowDialogs(QObject):
         super().__init__(window)
         self._parts, self._page, self._window = parts, page, window
         self._copied = self._choosing_part = False
+        parts.deletion.everything_gone.connect(self._forget_comparison)
 
     @cached_property
     def _get_model(self) -> GetModelDialog:
@@ -114,6 +115,12 @@ class WindowDialogs(QObject):
 
     def show_compare(self) -> None:
         dialogs.come_up(self._compare, self._compare.message)
+
+    def _forget_comparison(self) -> None:
+        self._parts.compare.forget()
+        if (dialog := self.__dict__.pop("_compare", None)) is not None:
+            dialog.close()
+            dialog.deleteLater()
 
     def show_servers(self) -> None:
         dialogs.come_up(self._servers, self._servers.address)

@@ -144,6 +144,21 @@ async def test_a_reply_is_kept_as_a_chat_with_its_model(
     await until(lambda: composer.toPlainText() == "A draft")
 
 
+async def test_deleting_everything_forgets_a_comparison(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app, engine)
+    press(app, "compareStart")
+    (await asked(engine, 1)).finish("Scattering.")
+    await asked(engine, 2)
+    app.parts.deletion.delete_everything()
+    await until(lambda: is_back(app) and not app.window.findChildren(CompareDialog))
+    assert not app.parts.compare.sides
+    app.window.actions_by_name["actionCompare"].trigger()
+    assert find(app, QPlainTextEdit, "compareMessage").toPlainText() == ""
+    assert texts(app) == ["", ""]
+
+
 async def test_L5_a_model_that_does_not_load_costs_its_own_side_only(
     open_app: OpenApp, engine: FakeEngine, folders: Folders
 ) -> None:

@@ -27,6 +27,7 @@ from desktop.store.settings import AppSettings, Preset, PresetSettings
 from desktop.store.settings_file import SettingsFile
 from desktop.store.tables import chats
 from desktop.store.tables import folders as folder_table
+from desktop.store.tables.records import Begin
 from desktop.window.window_parts import WindowParts
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.export.test_export import talked
@@ -34,6 +35,7 @@ from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import find, press, send
 
 FIRST = "chats/000001.json"
+BEGIN = Begin("In verse.", None, {"temperature": 0.5})
 PRESETS = PresetSettings(default="Poet", presets=(Preset(name="Poet", system="In verse."),))
 
 
@@ -41,10 +43,11 @@ async def backed_up(app: App, engine: FakeEngine, folder: Path) -> Path:
     """A backup of a chat with a picture and two replies, in a folder, and of a preset."""
     chat = await talked(app, engine, folder)
     app.parts.settings.put(presets=PRESETS)
-    made = await app.parts.database.run(folder_table.create, "Work")
+    # Without chats; one has the name of the chat's.
+    for name in ("Play", "Work"):
+        await app.parts.database.run(folder_table.create, name)
+    made = await app.parts.database.run(folder_table.create, "Work", "Poet", BEGIN)
     await app.parts.database.run(folder_table.move, [chat], made)
-    # One without chats.
-    await app.parts.database.run(folder_table.create, "Play")
     await app.parts.chats.refresh()
     path = folder / "all.zip"
     await app.parts.backup.write(path)
@@ -87,7 +90,8 @@ async def test_U2_a_backup_comes_back_in_another_folder(
         assert await contents(again) == await contents(app.parts)
         assert again.settings.settings.presets == PRESETS
         folders = await again.database.run(folder_table.listed)
-        assert [each.name for each in folders] == ["Play", "Work"]
+        assert [(each.name, each.begin) for each in folders] == [
+            ("Play", None), ("Work", None), ("Work", BEGIN)]  # fmt: skip
         (digest,) = restored_pictures(fresh)
         assert (fresh.pictures / digest[:2] / digest).exists()
     finally:

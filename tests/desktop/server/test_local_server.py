@@ -269,7 +269,14 @@ async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
     switch.setChecked(True)
     await ask("plover")
     assert len(server.contents) == 1 and "lapwing" not in repr((server.contents, told))
+    # Nor of a request that this ends.
+    number = len(engine.asked)
+    running = asyncio.ensure_future(asked(app, key, [{"role": "user", "content": "dunlin"}]))
+    await until(lambda: len(engine.asked) > number)
     find(app, QAbstractButton, "serverOn").setChecked(False)
+    with pytest.raises(openai.APIError):
+        await running
+    await until(lambda: "dunlin" in repr(told))
     assert not server.contents
 
 
