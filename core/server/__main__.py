@@ -32,7 +32,7 @@ from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.kept_replies import KeptReplies, delete
-from core.server.listening import bound, serve
+from core.server.listening import address_of, bound, serve
 from core.server.relay import MODE
 from core.server.requests.pictures import Pictures
 from core.server.turns import Turns
@@ -226,8 +226,7 @@ async def run(options: argparse.Namespace, data: Path) -> None:
         try:
             await client.start()
             model = await client.load(settings)
-            port = listening.getsockname()[1]
-            print(f"{model.name} is served at http://127.0.0.1:{port}/v1", flush=True)
+            print(f"{model.name} is served at {address_of(listening)}/v1", flush=True)
             if options.key is None:
                 print(f"Key: {key}", flush=True)
             if options.lan:

@@ -90,6 +90,18 @@ def bound(port: int, lan: bool) -> socket.socket:
     raise InvalidRequestError(words, "The server can't listen")
 
 
+def address_of(listening: socket.socket) -> str:
+    """Without a path: the one in the network if other machines can connect. Sends nothing."""
+    host, port = listening.getsockname()
+    if host == EVERYWHERE:
+        host = LOOPBACK
+        with socket.socket(type=socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+            # The route to any other network, here one for documentation, has our address.
+            probe.connect(("192.0.2.1", port))
+            host = probe.getsockname()[0]
+    return f"http://{host}:{port}"
+
+
 class _ChildServer(uvicorn.Server):
     """Ctrl-C reaches a window's children, too, and the window handles it."""
 

@@ -68,7 +68,7 @@ class Answered(Frozen):
 
 class Listening(Frozen):
     type: Literal["listening"] = "listening"
-    port: int
+    address: str
 
 
 class NotListening(Frozen):

@@ -26,7 +26,7 @@ from core.server.activity import Activity
 from core.server.answering import Answering
 from core.server.application import application
 from core.server.kept_replies import KeptReplies
-from core.server.listening import bound, serve
+from core.server.listening import address_of, bound, serve
 from core.server.messages import (
     TO_SERVER,
     Answered,
@@ -108,7 +108,7 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     )
     with contextlib.closing(listening):
         serving = asyncio.ensure_future(serve(app, listening, child=True))
-        emit(Listening(port=listening.getsockname()[1]))
+        emit(Listening(address=address_of(listening)))
         await _listen(messages, engine, activity)
         engine.close(EngineDiedError(_STOPPED, "The server stopped").info())
         serving.cancel()

@@ -30,8 +30,7 @@ class Connection:
     images: bool
 
     @classmethod
-    def of(cls, port: int, key: str, model: ModelInfo | None) -> Connection:
-        address = f"http://127.0.0.1:{port}"
+    def of(cls, address: str, key: str, model: ModelInfo | None) -> Connection:
         if model is None:
             return cls(address, key, tr("MODEL"), 32_768, False)
         return cls(address, key, model.name, model.context_length, model.vision)

@@ -57,7 +57,7 @@ class Stage(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
     stage: Stage = Stage.OFF
-    port: int = 0
+    address: str = ""
     error: ErrorInfo | None = None
 
     def words(self) -> str:
@@ -120,6 +120,11 @@ class ServerController(QObject):
     @property
     def settings(self) -> ServerSettings:
         return self._settings.settings.server
+
+    @property
+    def address(self) -> str:
+        """Without a path. The server itself knows the computer's address in the network."""
+        return self.status.address or f"http://127.0.0.1:{self.settings.port}"
 
     @property
     def replying(self) -> bool:
@@ -271,7 +276,7 @@ class ServerController(QObject):
     def _hear(self, news: ServerNews) -> None:
         match news:
             case Listening() if self._applied == self._changes:
-                self._show(ServerStatus(Stage.ON, news.port))
+                self._show(ServerStatus(Stage.ON, news.address))
             case NotListening() if self._applied == self._changes:
                 self._show(ServerStatus(Stage.FAILED, error=news.error))
             case RequestSeen():

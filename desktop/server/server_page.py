@@ -86,9 +86,9 @@ class LocalServerDialog(QDialog):
     def _show(self) -> None:
         server = self._server
         self._access.show_status()
-        port = server.status.port or server.settings.port
         key = server.new_key or tr("YOUR-KEY")
-        self._connect.show_snippets(snippets(Connection.of(port, key, server.engine.model)))
+        to = Connection.of(server.address, key, server.engine.model)
+        self._connect.show_snippets(snippets(to))
 
 
 class AccessBox(QFrame):
@@ -196,8 +196,7 @@ class AccessBox(QFrame):
 
     @property
     def _url(self) -> str:
-        port = self._server.status.port or self._server.settings.port
-        return f"http://127.0.0.1:{port}/v1"
+        return f"{self._server.address}/v1"
 
     def _allow_pages(self) -> None:
         self._server.allow_pages(self._pages.text())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +17,7 @@ from core.api.errors import InvalidRequestError
 from core.server import endpoint, listening
 from core.server.__main__ import key_of, main
 from core.server.access import Access, digest_of, origin_of
-from core.server.listening import bound
+from core.server.listening import address_of, bound
 from tests.server.serving import KEY, LIMIT_S, ScriptedEngine, Served, serving, until
 
 CHAT = "/v1/chat/completions"
@@ -260,3 +262,22 @@ def test_A3_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None
             ) as second:
                 answer = second.recv(1000)
         assert answer.startswith(b"HTTP/1.1 429") and b"retry-after: " in answer
+
+
+def test_A4_other_machines_are_told_the_address_in_their_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with contextlib.closing(bound(0, False)) as alone:
+        assert address_of(alone) == f"http://127.0.0.1:{alone.getsockname()[1]}"
+    with contextlib.closing(bound(0, True)) as everywhere:
+        found = urlsplit(address_of(everywhere))
+        with socket.create_connection((found.hostname, found.port), timeout=LIMIT_S):
+            pass
+
+        def unreachable(*_: object) -> None:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+        monkeypatch.setattr(
+            socket, "socket", type("Cut", (socket.socket,), {"connect": unreachable})
+        )
+        assert address_of(everywhere).startswith("http://127.0.0.1:")

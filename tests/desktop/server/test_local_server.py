@@ -174,8 +174,13 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
     assert "encrypted" in words(app, "serverLanWarning")
     await until(lambda: app.parts.server.status.stage is Stage.ON)
     assert app.parts.settings.settings.server.lan
+    address = app.parts.server.status.address
+    assert words(app, "serverAddress") == f"{address}/v1"
     find(app, QAbstractButton, "serverLan").setChecked(False)
     assert not app.parts.settings.settings.server.lan
+    await until(lambda: app.parts.server.status.stage is Stage.ON)
+    port = app.parts.server.settings.port
+    assert words(app, "serverAddress") == f"http://127.0.0.1:{port}/v1"
 
 
 async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
