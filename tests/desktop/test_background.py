@@ -184,7 +184,7 @@ async def test_the_computer_stays_awake_during_a_reply(
 async def test_a_program_s_reply_is_work_too(open_app: OpenApp) -> None:
     app = await opened(open_app)
     server, work_of = app.parts.server, app.parts.work
-    server.status = ServerStatus(Stage.ON, 8484)
+    server.status = ServerStatus(Stage.ON, "http://127.0.0.1:8484")
     seen = RequestSeen(number=1, client="editor", path="/v1/messages", state="writing")
     server._hear(seen)
     await until(lambda: work_of._busy)

