@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from core.api.chat import ImagePart, TextPart, UserMessage
-from core.api.events import Generated
+from core.api.events import Failed, Generated
 from core.api.params import SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.remote.__main__ import Service
@@ -140,9 +140,15 @@ def test_A5_a_restart_amid_a_reply(kind: Kind, server: ServerProcess) -> None:
         await until(lambda: heard.text)
         await asyncio.to_thread(server.stop, kill=True)
 
-    heard = talk(question(kind, server, "Tell me all.", sampling=endless), PATIENT, kill)
+    heard = Talk()
+    for _ in range(5):
+        heard = talk(question(kind, server, "Tell me all.", sampling=endless), PATIENT, kill)
+        server.start()
+        if isinstance(heard.events[-1], Failed):
+            break
+        # vLLM may send a whole reply of so small a model at once.
+        server.wait()
     assert heard.text and heard.error == "RemoteStalledError"
-    server.start()
     # Without waiting: it refuses connections, then says that it loads.
     longer = replace(PATIENT, attempts=12)
     assert talk(question(kind, server, "And now?"), longer).finished.reply.text
