@@ -13,8 +13,12 @@ def mutants(full: int) -> int:
     return full if os.environ.get("WAYMARK_HOSTILE") == "full" else full // 10
 
 
-def each_of(full: int) -> pytest.MarkDecorator:
-    """Runs a test with a twentieth of `full` as `seeds`, and slowly with the other mutants."""
+def each_of(full: int, again: bool = False) -> pytest.MarkDecorator:
+    """Runs a test with a twentieth of `full` as `seeds`, and slowly with the other mutants.
+
+    `again`: slowly with all of them, for a test that needs one which can still be read.
+    """
     few, every = range(full // 20), range(mutants(full))
-    rest = pytest.param(every[len(few) :], marks=pytest.mark.slow, id="more")
-    return pytest.mark.parametrize("seeds", [pytest.param(few, id="few"), rest])
+    rest = every if again else every[len(few) :]
+    slow = pytest.param(rest, marks=pytest.mark.slow, id="more")
+    return pytest.mark.parametrize("seeds", [pytest.param(few, id="few"), slow])
