@@ -163,7 +163,7 @@ def _kept_rows() -> tuple[Row, ...]:
 def _without_request(view: ContextView) -> tuple[str, str]:
     limit = format_count(view.model.context_length if view.model else 0)
     tokens = count_of(view.strip.num_tokens, "token")
-    if view.strip.num_tokens and view.begun:
+    if view.strip.num_tokens and (view.begun or view.foreign):
         words = tr("The context holds {tokens} of this chat.")
         return tr("Ready to continue"), words.format(tokens=tokens)
     if view.strip.num_tokens:

@@ -119,6 +119,7 @@ class WindowParts(QObject):
         self.idle_prefill = IdlePrefill(
             services, self.chat, self.chats, self.limit, self.replies, self.documents
         )
+        self.idle_prefill.settled.connect(self.draft_size.note_settled)
         # After the idle prefill: a title then reads only the question for it.
         self.titles = Titles(services, self.chats, self.replies)
         self.predictions = Predictions(services, self.chat, self.drafts)

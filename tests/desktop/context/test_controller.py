@@ -8,6 +8,7 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
+from desktop.chat.context_fill import DraftTokens
 from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
 from desktop.window.window_parts import WindowParts
@@ -58,6 +59,11 @@ async def test_the_strip_shows_what_settling_left_behind(
     await until(lambda: parts.context.view.bytes == PREPARED.bytes)
     strip = parts.context.view.strip
     assert (strip.parts, strip.checkpoints) == (PREPARED.parts, PREPARED.checkpoints)
+    # The message field says that the rest of the context is left, until something else is shown.
+    assert parts.draft_size.size == DraftTokens(0, 4096 - 14)
+    parts.chat.open(None)
+    await until(lambda: not parts.transcript.rows)
+    assert parts.draft_size.size == DraftTokens(0, 4096)
     # What the reply had to read stays to be seen beside it.
     assert (strip.asked, strip.context_length, strip.known) == (STATS.parts, 4096, True)
 

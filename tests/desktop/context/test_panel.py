@@ -352,6 +352,12 @@ FIRST = {
         ),
         (ContextView(strip=HELD), "Draft read", "70 tokens of your draft are already read.", None),
         (
+            ContextView(strip=HELD, foreign=True),
+            "Ready to continue",
+            "The context holds 70 tokens of this chat.",
+            None,
+        ),
+        (
             ContextView(strip=HELD, begun=True),
             "Ready to continue",
             "The context holds 70 tokens of this chat.",
