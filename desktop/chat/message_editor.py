@@ -141,6 +141,8 @@ class DraftEditor(QFrame):
         self._draft = draft
         self._documents, self._pictures = documents, documents.pictures
         self._refusals: list[Refusal] = []
+        # The documents of the draft that are shown, with the parts to read.
+        self._read: list[tuple[int, tuple[int, ...]]] = []
         self.text = ComposerText()
         self.strip = named(PictureStrip(), f"{name}Pictures")
         self.documents = DocumentStrip(f"{name}Documents")
@@ -178,7 +180,7 @@ class DraftEditor(QFrame):
     def say(self, words: str) -> None:
         """Show why something was not done, '' for nothing. Refused pictures are listed until the
         message is sent."""
-        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
+        said = "\n".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
 
@@ -192,6 +194,7 @@ class DraftEditor(QFrame):
         # The removed picture may have the keyboard focus.
         self.text.setFocus()
         self._pictures.remove(self._draft, number)
+        self.say("")
 
     def _remove_document(self, number: int) -> None:
         self.text.setFocus()
@@ -216,6 +219,14 @@ class DraftEditor(QFrame):
             }
             self.documents.show_draft(draft.documents, seconds, self._room())
             self._enable()
+            read = [
+                (each.number, each.document.places if each.document else ())
+                for each in draft.documents
+            ]
+            if read != self._read:
+                # They may have been too long.
+                self._read = read
+                self.say("")
 
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:

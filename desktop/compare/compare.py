@@ -142,7 +142,7 @@ class CompareController(QObject):
 
         def tell(done: int, total: int) -> None:
             percent = 100 * done // max(1, total)
-            self._say(side, tr("Loading the model: {percent}%").format(percent=percent))
+            self._say(side, tr("Loading the model: {percent} %").format(percent=percent))
 
         self._say(side, tr("Loading the model"))
         return await client.load(settings, tell)

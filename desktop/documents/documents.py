@@ -188,7 +188,9 @@ class DocumentController(QObject):
         pictures += [path for path, kind in zip(paths, kinds, strict=True) if kind == "picture"]
         documents += [path for path, kind in zip(paths, kinds, strict=True) if kind == "document"]
         others = kinds.count("other")
-        if others or not paths:
+        if not paths:
+            refusals.append(Refusal(folder.name, said=tr("there are no files in it.")))
+        if others:
             words = tr("files in it that are neither pictures nor documents: {count}.")
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 

@@ -43,8 +43,8 @@ FIRST_SIZE = QSize(1280, 820)
 # Touchpads report parts of it.
 WHEEL_STEP = 120
 LAST_CHAT = "lastChat"
-# Topic of messages about loading.
-MODEL = "model"
+# Topics of messages.
+MODEL, BACKUP = "model", "backup"
 # Phases in which the engine can't be restarted.
 STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
@@ -154,7 +154,9 @@ class MainWindow(QMainWindow):
         engine.not_loaded.connect(lambda words: self.toast.say(words, "warning", topic=MODEL))
         engine.model_loaded.connect(lambda _model: self.toast.settle(MODEL))
         parts.chat.stored.connect(lambda: self.toast.settle(StoreError.__name__))
-        for each in (parts.export, parts.backup, parts.chat):
+        parts.backup.said.connect(lambda words: self.toast.say(words, topic=BACKUP))
+        parts.backup.checked.connect(lambda _words: self.toast.settle(BACKUP))
+        for each in (parts.export, parts.chat):
             each.said.connect(self.toast.say)
         parts.backup.checking.connect(page.restore.withdraw)
         parts.backup.checked.connect(page.restore.ask)

@@ -1748,7 +1748,7 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Behalten einer Antwort</translation>
     </message>
     <message>
-        <source>Loading the model: {percent}%</source>
+        <source>Loading the model: {percent} %</source>
         <translation>Modell wird geladen: {percent} %</translation>
     </message>
     <message>
@@ -2568,8 +2568,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Sucht nach Modellen…</translation>
     </message>
     <message>
-        <source>No models yet. Get one, or add a folder that has some</source>
-        <translation>Noch keine Modelle. Holen Sie eines, oder fügen Sie einen Ordner hinzu</translation>
+        <source>No models in these folders. Get one, or add a folder that has some</source>
+        <translation>Keine Modelle in diesen Ordnern. Holen Sie eines, oder fügen Sie einen Ordner hinzu</translation>
     </message>
     <message>
         <source>{models}.</source>
@@ -5822,8 +5822,8 @@ Modell: {model}</translation>
         <translation>Grafikspeicher</translation>
     </message>
     <message>
-        <source>It is {length} tokens long, and the context holds {limit}. Nothing was cut off.</source>
-        <translation>Sie ist {length} Token lang, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
+        <source>The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.</source>
+        <translation>Die Nachrichten brauchen {length} Token, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
     </message>
     <message>
         <source>Write a message first.</source>
@@ -5862,11 +5862,11 @@ Modell: {model}</translation>
         <translation>Die Chat-Vorlage dieses Modells hat keinen Platz für Bilder.</translation>
     </message>
     <message>
-        <source>No token of this model goes on with the reply in this form.</source>
+        <source>No token of this model continues the reply in this format.</source>
         <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
     </message>
     <message>
-        <source>The reply that is gone on with is not of this form.</source>
+        <source>The reply to continue is not in this format.</source>
         <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
     </message>
     <message>
@@ -6026,7 +6026,7 @@ Modell: {model}</translation>
         <translation>Das Modell bleibt, wo es war.</translation>
     </message>
     <message>
-        <source>Reading its headers ended the process that reads them.</source>
+        <source>The process that reads its headers crashed.</source>
         <translation>Beim Lesen seiner Kopfdaten endete der Prozess, der sie liest.</translation>
     </message>
     <message>

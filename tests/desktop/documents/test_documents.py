@@ -179,6 +179,8 @@ async def test_what_is_longer_than_the_context_is_not_sent_and_says_so(
     press(app, "sendButton")
     await until(lambda: "nothing was cut off" in words(app, "composerNotice"))
     assert engine.asked == [] and len(app.parts.chat.draft.documents) == 1
+    press(app, "documentRemove")
+    assert words(app, "composerNotice") == ""
 
 
 async def test_a_folder_gives_its_documents_and_pictures(
@@ -193,11 +195,15 @@ async def test_a_folder_gives_its_documents_and_pictures(
     written(folder, ".hidden/d.txt", b"no")
     (folder / "loop").symlink_to(folder)
     other = written(tmp_path, "e.txt", b"three")
+    (tmp_path / "nothing").mkdir()
     # One folder alone could be a model.
-    await give(app, [folder, other], 3)
+    await give(app, [folder, other, tmp_path / "nothing"], 3)
     await until(lambda: app.parts.chat.draft.pictures)
     assert [each.name for each in app.parts.chat.draft.documents] == ["a.txt", "b.docx", "e.txt"]
-    assert "neither pictures nor documents: 1" in words(app, "composerNotice")
+    assert words(app, "composerNotice").split("\n") == [
+        "papers was not added: files in it that are neither pictures nor documents: 1.",
+        "nothing was not added: there are no files in it.",
+    ]
     asked = await send(app, engine, "Compare.")
     sent = content_of(asked)
     assert all(

@@ -75,7 +75,7 @@ async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: 
     app = await open_app()
     assert app.window.isVisible()
     await until(lambda: engine.loads)
-    assert "Loading the model: 50%" in words(app, "engineState")
+    assert "Loading the model: 50 %" in words(app, "engineState")
     engine.may_load.set()
     await until(lambda: words(app, "modelName") == "stand-in")
 
