@@ -372,6 +372,14 @@
         <translation>{tokens} Token · {left} übrig</translation>
     </message>
     <message>
+        <source>1 token more than the context holds</source>
+        <translation>1 Token mehr, als in den Kontext passt</translation>
+    </message>
+    <message>
+        <source>{over} tokens more than the context holds</source>
+        <translation>{over} Token mehr, als in den Kontext passen</translation>
+    </message>
+    <message>
         <source>1 token, {over} more than the context has left</source>
         <translation>1 Token, {over} mehr als im Kontext übrig sind</translation>
     </message>
@@ -1914,6 +1922,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>Sent to {}.</source>
         <translation>Gesendet an {}.</translation>
+    </message>
+    <message>
+        <source>Printed to {}.</source>
+        <translation>Gedruckt in {}.</translation>
     </message>
     <message>
         <source>Importing {}…</source>
@@ -5106,6 +5118,10 @@ Modell: {model}</translation>
         <translation>er enthält mehr als {most} Dateien. Fügen Sie die hinzu, die Sie brauchen.</translation>
     </message>
     <message>
+        <source>there are no files in it.</source>
+        <translation>Er enthält keine Dateien.</translation>
+    </message>
+    <message>
         <source>files in it that are neither pictures nor documents: {count}.</source>
         <translation>Dateien darin, die weder Bilder noch Dokumente sind: {count}.</translation>
     </message>
@@ -5868,6 +5884,10 @@ Modell: {model}</translation>
     <message>
         <source>The reply to continue is not in this format.</source>
         <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
+    </message>
+    <message>
+        <source>The format has become too complex to go on.</source>
+        <translation>Das Format ist zu komplex geworden, um fortzufahren.</translation>
     </message>
     <message>
         <source>Servers take only JSON, with or without a schema.</source>
