@@ -15,7 +15,7 @@ from desktop.settings.setting_rows import SettingRow, parts, row_of
 from desktop.settings.settings import SettingsController, out_of_range
 from desktop.store.settings import AppSettings, Preset, PresetSettings
 from desktop.store.tables.records import Begin, Folder
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.plain import Button, Label, named, unshortcut
 
 
@@ -188,7 +188,7 @@ class ChatSettingsDialog(QDialog):
             row(None, close),
         )
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=10)
-        self.resize(WIDTH, HEIGHT)
+        resize_for_text(self, WIDTH, HEIGHT)
         settings.changed.connect(self._show)
         settings.engine.changed.connect(self._show)
         self._show()

@@ -13,7 +13,7 @@ from desktop import theme
 from desktop.chat.chat_options import text_field
 from desktop.chat.data.reading import Formats, Kind, format_of
 from desktop.i18n import tr
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.plain import Button, Label
 
 WIDTH, INSERT_HEIGHT, FORMAT_HEIGHT = 560, 420, 480
@@ -41,7 +41,7 @@ class InsertDialog(QDialog):
         for field in (self.question, self.answer):
             field.textChanged.connect(self._enable)
         self._enable()
-        self.resize(WIDTH, INSERT_HEIGHT)
+        resize_for_text(self, WIDTH, INSERT_HEIGHT)
         self.question.setFocus()
 
     def texts(self) -> tuple[str, str]:
@@ -194,7 +194,7 @@ class FormatDialog(QDialog):
         parts = (title, about, self.text, self.verdict, buttons)
         layout = column(*parts, of=self, margins=(20, 16, 20, 16), spacing=8)
         layout.setStretchFactor(self.text, 1)
-        self.resize(WIDTH, FORMAT_HEIGHT)
+        resize_for_text(self, WIDTH, FORMAT_HEIGHT)
 
     def _on_typed(self) -> None:
         self._use.setEnabled(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QComboBox, QDialog, QPlainTextEdit, QWidget
 
@@ -23,7 +23,7 @@ from desktop.models.library import LibraryController
 from desktop.numbers import BETWEEN, count_of, format_bytes, format_count, precision_name
 from desktop.store.tables.records import Attachment, Document, Picture
 from desktop.widgets.icon_button import CopyButton, IconButton
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named, set_tip
 
 WIDTH, HEIGHT, MESSAGE_HEIGHT = 980, 660, 76
@@ -87,9 +87,7 @@ class CompareDialog(QDialog):
             sides.addLayout(column(choice, (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
         parts.addLayout(row((self._said, 1), close, self._stop, self._start))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self._start.clicked.connect(self._on_start)

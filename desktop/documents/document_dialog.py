@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, QTimer
 from PySide6.QtWidgets import QDialog, QListView, QSplitter, QWidget
 
 from desktop import theme
@@ -21,7 +21,7 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
 from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Document
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button, Label
@@ -144,8 +144,7 @@ class DocumentDialog(QDialog):
             button.setAutoDefault(False)
         parts = (self.field, (sides, 1), self._said, bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def _choosing(self) -> list[Button]:
         everything = Button(tr("All"), name="documentAll")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtPrintSupport import QPrintDialog, QPrinter
 from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
 
-from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
 from desktop.export.backup import BackupController
@@ -19,7 +18,7 @@ from desktop.export.export import PDF, ExportController, ImportReport
 from desktop.i18n import tr
 from desktop.store.tables.records import Chat
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.plain import Button, named
 from desktop.widgets.plain_text import shortened
 
@@ -183,5 +182,4 @@ class ImportDialog(QDialog):
         close = Button(tr("Close"), name="importClose")
         close.clicked.connect(self.close)
         column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)

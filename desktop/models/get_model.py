@@ -22,7 +22,7 @@ from desktop.models.fits import describe_fit, estimate, memory, needs, room, sui
 from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
 
@@ -110,9 +110,7 @@ class GetModelDialog(QDialog):
         queued = Qt.ConnectionType.QueuedConnection
         self._downloads.changed.connect(self._fit_downloads, queued)
         self._fit_downloads()
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

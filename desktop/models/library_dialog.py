@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWidget
 
@@ -24,7 +24,7 @@ from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.search_field import SearchField
@@ -116,9 +116,7 @@ class LibraryDialog(QDialog):
         parts.addLayout(row((view, 1), (details, 2), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(compare, None, close))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self.list.search)

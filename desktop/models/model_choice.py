@@ -35,7 +35,7 @@ from desktop.remote.remote import server_words
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
@@ -117,7 +117,7 @@ class ModelsDialog(QDialog):
         said = Label(found, style="muted", wraps=True)
         buttons = row(None, cancel, choose)
         column(said, (self._list, 1), buttons, of=self, margins=(11, 11, 11, 11))
-        self.resize(WIDTH, HEIGHT)
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def model(self) -> str:
         item = self._list.currentItem()

@@ -24,7 +24,7 @@ from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.remote.remote import RemoteController, server_words
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.plain import Button, Label
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 620, 560, 30
@@ -102,9 +102,7 @@ class ServersDialog(QDialog):
             margins=(16, 14, 16, 14),
             spacing=10,
         )
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def _show(self) -> None:
         self._list.clear()

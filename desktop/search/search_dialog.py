@@ -37,7 +37,7 @@ from desktop.search.index import Hit, Query
 from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.messages import storable
 from desktop.widgets.dialogs import come_up
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import column, resize_for_text, row
 from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
@@ -113,9 +113,7 @@ class SearchDialog(QDialog):
         bottom = row((self._said, 1), close)
         parts = (self.field, filters, (self.list, 1), bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.field.textChanged.connect(self._later.start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -31,7 +31,7 @@ from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip
 from desktop.widgets.plain_text import shortened
 
@@ -78,9 +78,7 @@ class LocalServerDialog(QDialog):
         self.finished.connect(server.hide_key)
         server.changed.connect(self._show)
         server.engine.changed.connect(self._show)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        resize_for_text(self, WIDTH, HEIGHT)
         self._show()
 
     def _show(self) -> None:

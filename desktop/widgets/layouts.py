@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -11,6 +12,8 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
+from desktop import theme
 
 WIDEST_PX = 860
 # Wider than a scroll bar, which must not cover the text.
@@ -88,3 +91,10 @@ def scrolled(widget: QWidget, name: str) -> QScrollArea:
     widget.setAutoFillBackground(False)
     area.viewport().setAutoFillBackground(False)
     return area
+
+
+def resize_for_text(dialog: QWidget, width: int, height: int) -> None:
+    """From pixels at the default text size; it stays within the screen."""
+    # A part of the screen is the title's.
+    screen = dialog.screen().availableSize() - QSize(0, theme.px(40))
+    dialog.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN
 from desktop.search.folding import fold
-from desktop.widgets.layouts import column
+from desktop.widgets.layouts import column, resize_for_text
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT = 620, 420
@@ -62,7 +62,7 @@ class CommandPalette(QDialog):
             mode = QHeaderView.ResizeMode.ResizeToContents
             self._list.header().setSectionResizeMode(section, mode)
         column(self.field, (self._list, 1), of=self, margins=(12, 12, 12, 12), spacing=8)
-        self.resize(WIDTH, HEIGHT)
+        resize_for_text(self, WIDTH, HEIGHT)
         self.field.textChanged.connect(self._show)
         self.field.left.connect(self.close)
         self._list.itemActivated.connect(self._act)

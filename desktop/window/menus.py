@@ -22,7 +22,7 @@ from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.settings.settings import SettingsController
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import column, resize_for_text, row, scrolled
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
 
@@ -164,7 +164,7 @@ class _Page(QDialog):
         self.buttons = row(None, close)
         parts = (Label(title, style="title"), (scrolled(content, f"{name}Scroll"), 1), self.buttons)
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=12)
-        self.resize(WIDTH, HEIGHT)
+        resize_for_text(self, WIDTH, HEIGHT)
 
     def add_pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
         grid = QGridLayout()
@@ -200,7 +200,7 @@ class ShortcutsDialog(_Page):
         for line, (name, act) in enumerate(actions.items()):
             edit = self._edits[name] = ShortcutEdit(act)
             edit.keySequenceChanged.connect(partial(self._change, name))
-            grid.addWidget(Label(name_of(act)), line, 0)
+            grid.addWidget(Label(name_of(act), wraps=True, selectable=False), line, 0)
             grid.addWidget(edit, line, 1)
         self.inside.addLayout(grid)
         self.inside.addWidget(Label(tr("Keys that can't be changed"), style="heading"))
