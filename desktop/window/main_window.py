@@ -300,7 +300,7 @@ class MainWindow(QMainWindow):
         if self._parts.transcript.chat == chat:
             self._open(None)
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
-        said = tr("Moved to Deleted chats, kept for {days} days: {title}")
+        said = tr("Moved to the trash, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
 
     def _on_messages_deleted(self, gone: DeletedMessages) -> None:

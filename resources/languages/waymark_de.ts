@@ -1096,6 +1096,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Oben anheften</translation>
     </message>
     <message>
+        <source>Trash ({})</source>
+        <translation>Papierkorb ({})</translation>
+    </message>
+    <message>
         <source>Move to folder</source>
         <translation>In Ordner verschieben</translation>
     </message>
@@ -1160,14 +1164,6 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Chat oder Ordner löschen (Entf)</translation>
     </message>
     <message>
-        <source>Deleted chats ({})</source>
-        <translation>Gelöschte Chats ({})</translation>
-    </message>
-    <message>
-        <source>Deleted ({})</source>
-        <translation>Gelöscht ({})</translation>
-    </message>
-    <message>
         <source>Unpin</source>
         <translation>Lösen</translation>
     </message>
@@ -1176,8 +1172,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Kein Titel enthält „{}“.</translation>
     </message>
     <message>
-        <source>Deleted chats</source>
-        <translation>Gelöschte Chats</translation>
+        <source>Trash</source>
+        <translation>Papierkorb</translation>
     </message>
     <message>
         <source>Restore</source>
@@ -4704,10 +4700,6 @@ Modell: {model}</translation>
     <message>
         <source>Opening a link</source>
         <translation>Öffnen eines Links</translation>
-    </message>
-    <message>
-        <source>Moved to Deleted chats, kept for {days} days: {title}</source>
-        <translation>Zu „Gelöschte Chats“ verschoben, {days} Tage aufbewahrt: {title}</translation>
     </message>
     <message>
         <source>Moved to the trash, kept for {days} days: {title}</source>
