@@ -284,6 +284,8 @@ def _difference(strip: Strip, reasoned: bool) -> str:
     asked, held = strip.num_asked, strip.num_tokens
     if not strip.known or strip.asked == strip.parts or not 0 < held < asked:
         return ""
+    if strip.differs is not None and held <= strip.differs:
+        return ""  # The reply is not in it.
     if reasoned:
         words = tr(
             "Later turns leave out this reply's reasoning: {held} of {asked} stay in the context."

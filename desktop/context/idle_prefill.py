@@ -191,8 +191,10 @@ class IdlePrefill(QObject):
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)
                 self.prepared.emit(end, event)
-                if whole is not None and event.parts:
-                    self.settled.emit(ids_in_prompt(whole), event.parts[-1].end)
+                end = event.parts[-1].end if event.parts else 0
+                # Else its last message could not be prefilled.
+                if whole is not None and end > max(event.message_starts, default=end):
+                    self.settled.emit(ids_in_prompt(whole), end)
             elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
                 self._settings.note_outcome(event.error)
 

@@ -389,6 +389,10 @@ def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -
         said = f"Later turns {why}: 110 of 118 tokens stay in the context."
         assert label(panel, "contextDifference").text() == said
         assert label(panel, "contextDifference").isVisible()
+    # The reply could not be prefilled.
+    unsettled = SETTLED.model_copy(update={"parts": SETTLED.parts[:2]})
+    panel.show_view(ContextView(ASKED, None, prepared_strip(unsettled, ASKED, 400)))
+    assert not label(panel, "contextDifference").isVisible()
 
 
 def test_warnings_and_misses(panel: ContextPanel) -> None:
