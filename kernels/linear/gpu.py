@@ -4,7 +4,8 @@ A program multiplies one row with some outputs, so a row's bits depend on nothin
 reads codes as words of four bytes. With more rows the caller dequantises.
 
 In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
-the even group in its low half and of the odd group in its high half.
+the even group in its low half and of the odd group in its high half. Codes are stored in chunks of
+16 bytes, transposed as 4 x 4: `in_words`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from torch.nn import functional as F
 from kernels.common.memory import dense_rows
 from kernels.linear.gpu_parts import (
     KINDS,
+    byte_codes,
+    chunk_bytes,
+    chunk_codes,
     constants,
-    part_codes,
-    part_group,
     part_scales,
     row_product,
-    step_bytes,
 )
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 
@@ -33,9 +34,8 @@ MAX_ROWS = 4  # each is multiplied alone; with more, dequantising pays
 # Of a step over a row, in chunks of 16 bytes.
 ROW_TILE = {"OUTPUTS": 8, "CHUNKS": 32, "num_warps": 1}
 _PROGRAMS, _FEWEST_STEPS = 4096, 2  # an H200 holds about so many; shorter shares gain nothing
-_FLOATING = 16  # outputs of a program that dequantises
+_FLOATING, _FLOATED = 4, 32  # outputs and chunks of a program that dequantises
 _ADDED = 256  # sums of a program that adds up shares
-_STEPS = 8  # of a program that dequantises groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class GroupWeight:
 
 def pack_int8(values: Tensor, scales: Tensor) -> GroupWeight:
     """int8 [outputs, inputs] and float32 [outputs], in whole groups."""
-    codes = in_whole_groups(values).contiguous()
+    codes = in_words(in_whole_groups(values))
     return GroupWeight("int8", (codes.shape[0], codes.shape[1]), (codes, scales.contiguous()))
 
 
@@ -81,7 +81,14 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
     groups = codes.shape[1] // GROUP
     by_pair = F.pad(codes, (0, GROUP if groups % 2 else 0)).view(codes.shape[0], -1, 2, GROUP)
     pairs = by_pair[:, :, 0] | by_pair[:, :, 1] << 4
-    return GroupWeight("int4", (codes.shape[0], codes.shape[1]), (pairs, scales.contiguous()))
+    return GroupWeight(
+        "int4", (codes.shape[0], codes.shape[1]), (in_words(pairs), scales.contiguous())
+    )
+
+
+def in_words(codes: Tensor) -> Tensor:
+    """Byte b of four words is four neighbouring inputs, which a thread loads at once."""
+    return codes.unflatten(-1, (-1, 4, 4)).transpose(-1, -2).reshape(codes.shape)
 
 
 def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
@@ -96,8 +103,8 @@ def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
     shares = max(1, min(_PROGRAMS // tiles, steps // _FEWEST_STEPS))  # the weight alone decides
     dtype = inputs.dtype if shares == 1 else torch.float32
     sums = torch.empty(shares, rows, shape[0], dtype=dtype, device=inputs.device)
-    _few_rows[(rows, tiles, shares)](
-        inputs, *tensors[:2], tensors[-1], sums, *shape, inputs.stride(0),
+    _few_rows[(rows * tiles, shares)](
+        inputs, *tensors[:2], tensors[-1], sums, rows, *shape, inputs.stride(0),
         **ROW_TILE, **constants(kind),
     )  # fmt: skip
     if shares == 1:
@@ -113,21 +120,22 @@ def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     """[num_outputs, num_inputs] in `dtype`, without other temporaries."""
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
-    steps = triton.cdiv(num_inputs, KINDS[weight.kind].step)
-    _dequantise[(triton.cdiv(num_outputs, _FLOATING), triton.cdiv(steps, _STEPS))](
+    chunks = triton.cdiv(num_inputs, 32 * KINDS[weight.kind].parts) * 2
+    _dequantise[(triton.cdiv(num_outputs, _FLOATING), triton.cdiv(chunks, _FLOATED))](
         *weight.tensors[:2], weight.tensors[-1], outputs, num_outputs, num_inputs,
-        OUTPUTS=_FLOATING, STEPS=_STEPS, **constants(weight.kind),
+        OUTPUTS=_FLOATING, CHUNKS=_FLOATED, **constants(weight.kind),
     )  # fmt: skip
     return outputs
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _few_rows(
     inputs: tl.tensor,
     codes: tl.tensor,
     scales: tl.tensor,
     factors: tl.tensor,
     sums: tl.tensor,
+    num_rows: int,
     num_outputs: int,
     num_inputs: int,
     stride: int,
@@ -138,16 +146,16 @@ def _few_rows(
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> None:
-    """Programs (rows, outputs, shares of the inputs)."""
-    row, share, shares = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
+    """Programs (outputs and rows, shares of the inputs): neighbours read the same weights."""
+    row, share, shares = tl.program_id(0) % num_rows, tl.program_id(1), tl.num_programs(1)
+    output = tl.program_id(0) // num_rows * OUTPUTS + tl.arange(0, OUTPUTS)
     steps = tl.cdiv(num_inputs, 16 * PARTS * CHUNKS)
     total = row_product(
         inputs + row.to(tl.int64) * stride, codes, scales, factors, output, num_outputs,
         num_inputs, num_inputs, share * steps // shares, (share + 1) * steps // shares,
         OUTPUTS, CHUNKS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
-    first = (share * tl.num_programs(0) + row).to(tl.int64) * num_outputs
+    first = (share * num_rows + row).to(tl.int64) * num_outputs
     tl.store(sums + first + output, total.to(sums.dtype.element_ty), output < num_outputs)
 
 
@@ -171,26 +179,28 @@ def _dequantise(
     num_outputs: int,
     num_inputs: int,
     OUTPUTS: tl.constexpr,
-    STEPS: tl.constexpr,
+    CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> None:
-    """Programs (outputs, steps)."""
-    output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    line, known, groups = output.to(tl.int64), output < num_outputs, num_inputs // GROUP
-    steps = (groups + PARTS - 1) // PARTS
-    begin = tl.program_id(1) * STEPS
-    for step in range(begin, tl.minimum(begin + STEPS, steps)):
-        first, second, high = step_bytes(codes, line, known, step, steps, KIND, GROUP)
-        for part in tl.static_range(PARTS):
-            group = part_group(step, part, KIND, PARTS)
-            scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
-            result = part_codes(first, second, high, part, KIND, PARTS) * scale[:, None]
+    """Programs (outputs, chunks)."""
+    line = (tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)).to(tl.int64)[:, None, None]
+    known, groups = line < num_outputs, num_inputs // GROUP
+    blocks = tl.cdiv(num_inputs, PARTS * 32)
+    chunk = tl.program_id(1) * CHUNKS + tl.arange(0, CHUNKS)[None, :, None]
+    words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
+    for part in tl.static_range(PARTS):
+        first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
+        four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
+        scale, offset = part_scales(scales, factors, line, known, first // GROUP, groups, KIND)
+        for byte in tl.static_range(4):
+            code = byte_codes(four, byte, KIND)
+            result = (code / 256 if byte % 2 else code) * scale
             if OFFSETS:
-                result += offset[:, None]
-            column = group * GROUP + tl.arange(0, GROUP)[None, :]
-            there = outputs + line[:, None] * num_inputs + column
-            valid = known[:, None] & (column < num_inputs)
+                result += offset
+            column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
+            there = outputs + line * num_inputs + column
+            valid = known & (column < num_inputs)
             tl.store(there, result.to(outputs.dtype.element_ty), valid)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import BlockFormat
-from kernels.linear.gpu import MAX_ROWS, GroupWeight, pack_int4, pack_int8
+from kernels.linear.gpu import MAX_ROWS, GroupWeight, in_words, pack_int4, pack_int8
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
@@ -197,11 +197,19 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
         return blocks[:, :, start:end].contiguous().view(dtype).flatten(1)
 
     if type is GGUFType.Q4_K:
-        tensors = field(16, 144), _six_bit_scales(blocks[:, :, 4:16]), field(0, 4, torch.float16)
+        tensors = (
+            in_words(field(16, 144)),
+            _six_bit_scales(blocks[:, :, 4:16]),
+            field(0, 4, torch.float16),
+        )
     elif type is GGUFType.Q6_K:
-        tensors = field(0, 192), field(192, 208, torch.int8), field(208, 210, torch.float16)
+        tensors = (
+            in_words(field(0, 192)),
+            field(192, 208, torch.int8),
+            field(208, 210, torch.float16),
+        )
     else:
-        return GroupWeight(type.name, shape, (field(2, 34, torch.int8), field(0, 2, torch.float16)))
+        tensors = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
     return GroupWeight(type.name, shape, tensors)
 
 

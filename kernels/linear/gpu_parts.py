@@ -96,11 +96,7 @@ def part_group(
     step: tl.tensor, PART: tl.constexpr, KIND: tl.constexpr, PARTS: tl.constexpr
 ) -> tl.tensor:
     """The group of a row that is a part of a step."""
-    if KIND == "Q6_K":
-        group = step // 2 * 8 + step % 2 + 2 * PART
-    else:
-        group = step * PARTS + PART
-    return group
+    return step // 2 * 8 + step % 2 + 2 * PART if KIND == "Q6_K" else step * PARTS + PART
 
 
 @triton.jit
@@ -151,9 +147,10 @@ def chunk_codes(
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """Three tiles of words [OUTPUTS, CHUNKS, 4], which are one if a chunk has no more.
 
-    Two chunks are a block of `PARTS` times 32 inputs, of which each has the half of every 32.
+    Two chunks are a block of `PARTS` times 32 inputs, of which each has the half of every 32. Byte
+    b of its four words are inputs 4 b to 4 b + 3 of 16.
     """
-    words, word = codes.to(tl.pointer_type(tl.int32)), tl.arange(0, 4)[None, None, :]
+    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
     if KIND == "Q6_K":
         # A half of a GGUF block: 64 bytes with low bits and, behind both halves, 32 with high ones.
         half, inside = chunk // 2, chunk % 2 * 4 + word
@@ -181,10 +178,24 @@ def chunk_bytes(
         low = second if PART % 2 else first
         found = (low >> (PART // 2 * 4)) & 0x0F0F0F0F | ((high >> (2 * PART)) & 0x03030303) << 4
     elif PARTS == 1:
-        found = first ^ -0x7F7F7F80  # 128 more than signed bytes
+        found = first ^ 0x80808080  # 128 more than signed bytes
     else:
         found = (first >> (4 * PART)) & 0x0F0F0F0F
     return found
+
+
+@triton.jit
+def byte_codes(four: tl.tensor, BYTE: tl.constexpr, KIND: tl.constexpr) -> tl.tensor:
+    """The codes of one byte as floats, times 256 for odd ones.
+
+    Or'ed into the bits of 2^23 as a float, its lowest bits count ones.
+    """
+    zero = 8.0 if KIND == "int4" else 32.0 if KIND == "Q6_K" else 0.0 if KIND == "Q4_K" else 128.0
+    if BYTE % 2:
+        bits, zero = (four >> 8 * (BYTE - 1)) & 0xFF00, zero * 256
+    else:
+        bits = (four >> 8 * BYTE) & 0xFF
+    return (bits | 0x4B000000).to(tl.float32, bitcast=True) - (8388608.0 + zero)
 
 
 @triton.jit
@@ -206,13 +217,7 @@ def row_product(
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> tl.tensor:
-    """The product of a row of `given` inputs with some outputs, of the steps `begin` to `end`.
-
-    A byte becomes a float by its place: or'ed into the bits of 2^23, the lowest bits count ones, so
-    byte 1 is 256 times its value.
-    """
-    bits = 0x4B000000  # 2^23
-    zero = 8.0 if KIND == "int4" else 32.0 if KIND == "Q6_K" else 0.0 if KIND == "Q4_K" else 128.0
+    """The product of a row of `given` inputs with some outputs, of the steps `begin` to `end`."""
     line = output.to(tl.int64)[:, None, None]
     known, groups = line < num_outputs, num_inputs // GROUP
     blocks = tl.cdiv(num_inputs, PARTS * 32)
@@ -221,26 +226,20 @@ def row_product(
         chunk = step * CHUNKS + tl.arange(0, CHUNKS)[None, :, None]
         words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
         for part in tl.static_range(PARTS):
-            start = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
-            column = start + 4 * tl.arange(0, 4)[None, None, :]
+            first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
             four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
             product = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
             inputs = tl.zeros([1, CHUNKS, 4], tl.float32)
-            for pair in tl.static_range(2):
-                for odd in tl.static_range(2):
-                    place = column + 2 * pair + odd
-                    number = tl.load(row + place, place < given, 0.0).to(tl.float32)
-                    byte = ((four >> 16 * pair) & (0xFF00 if odd else 0xFF)) | bits
-                    weight = 256.0 if odd else 1.0
-                    code = byte.to(tl.float32, bitcast=True) - (8388608.0 + weight * zero)
-                    product += code * (number / weight)
-                    inputs += number
+            for byte in tl.static_range(4):
+                column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
+                number = tl.load(row + column, column < given, 0.0).to(tl.float32)
+                product += byte_codes(four, byte, KIND) * (number / 256 if byte % 2 else number)
+                inputs += number
             if KIND == "int8":
                 total += product
             else:
-                scale, offset = part_scales(
-                    scales, factors, line, known, start // GROUP, groups, KIND
-                )
+                group = first // GROUP
+                scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
                 total += product * scale
                 if OFFSETS:
                     total += inputs * offset
@@ -274,6 +273,7 @@ def grouped_product(
     """
     known, line = output < num_outputs, output.to(tl.int64)
     place = tl.arange(0, GROUP)[None, :]
+    place = place // 16 * 16 + place % 4 * 4 + place % 16 // 4  # as bytes lie in a chunk
     groups = num_inputs // GROUP
     steps = (groups + PARTS - 1) // PARTS
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
