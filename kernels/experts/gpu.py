@@ -18,7 +18,7 @@ from kernels.common.shapes import Routing
 from kernels.experts.gpu_parts import rows_of_groups, rows_of_numbers, step_of_groups
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.experts.reference import route as plain_route
-from kernels.linear.gpu import ROW_TILE
+from kernels.linear.gpu import STEP
 from kernels.linear.gpu_formats import GpuMatrix
 from kernels.linear.gpu_parts import KINDS, constants
 from kernels.linear.reference import Matrix, PlainMatrix
@@ -226,10 +226,10 @@ class _Bank:
         if self._kind not in KINDS:
             return self.times(inputs, tiles, num_rows)
         result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
-        step_of_groups[(num_rows, triton.cdiv(outputs, ROW_TILE["OUTPUTS"]))](
+        step_of_groups[(outputs, num_rows)](
             inputs, *self._tables, self._biases, result, tiles.expert, tiles.source, outputs,
             num_inputs, inputs.shape[1], inputs.stride(0),
-            BIASED=self._biased, **ROW_TILE, **constants(self._kind),
+            BIASED=self._biased, **STEP, **constants(self._kind),
         )  # fmt: skip
         return result
 

@@ -146,24 +146,21 @@ def step_of_groups(
     given: int,
     stride: int,
     BIASED: tl.constexpr,
-    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> None:
-    """Like `rows_of_groups`, for tiles of one row."""
-    row = tl.program_id(0).to(tl.int64)
+    """Like `rows_of_groups`, for tiles of one row: programs (outputs, tiles)."""
+    output, row = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     chosen, whose = tl.load(expert + row), tl.load(source + row)
     codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = row_product(
-        inputs + whose * stride, codes, scale, factor, output, num_outputs, num_inputs, given, 0,
-        tl.cdiv(num_inputs, 16 * PARTS * CHUNKS), OUTPUTS, CHUNKS, KIND, GROUP, PARTS, OFFSETS,
+        inputs + whose * stride, codes, scale, factor, output, num_inputs, given,
+        CHUNKS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
     if BIASED:
         bias = tl.load(biases + chosen).to(tl.pointer_type(outputs.dtype.element_ty))
-        total += tl.load(bias + output, output < num_outputs, 0.0).to(tl.float32)
-    place = outputs + row * num_outputs + output
-    tl.store(place, total.to(outputs.dtype.element_ty), output < num_outputs)
+        total += tl.load(bias + output).to(tl.float32)
+    tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty))

@@ -104,19 +104,18 @@ def part_scales(
     scales: tl.tensor,
     factors: tl.tensor,
     line: tl.tensor,
-    known: tl.tensor,
     group: tl.tensor,
     groups: tl.tensor,
+    there: tl.tensor,
     KIND: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Scale and offset of a group [OUTPUTS], in float32; without offsets, the scale twice.
+    """Scale and offset of a group, in float32; without offsets, the scale twice.
 
     Scales of K types are exact: integers of up to 8 bits times `factors` in float16.
     """
-    there = known & (group < groups)
     at = line * groups + group
     if KIND == "int8":
-        scale = tl.load(scales + line, known, 0.0)
+        scale = tl.load(scales + line + 0 * group, there, 0.0)
         offset = scale
     elif KIND == "int4":
         scale = tl.load(scales + 2 * at, there, 0.0).to(tl.float32)
@@ -138,19 +137,15 @@ def part_scales(
 
 @triton.jit
 def chunk_codes(
-    codes: tl.tensor,
-    line: tl.tensor,
-    there: tl.tensor,
-    chunk: tl.tensor,
-    blocks: int,
-    KIND: tl.constexpr,
+    codes: tl.tensor, line: tl.tensor, chunk: tl.tensor, blocks: int, KIND: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Three tiles of words [OUTPUTS, CHUNKS, 4], which are one if a chunk has no more.
+    """Three tiles of words [CHUNKS, 4] of a row, which are one if a chunk has no more.
 
     Two chunks are a block of `PARTS` times 32 inputs, of which each has the half of every 32. Byte
     b of its four words are inputs 4 b to 4 b + 3 of 16.
     """
-    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
+    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, :]
+    there = chunk < 2 * blocks
     if KIND == "Q6_K":
         # A half of a GGUF block: 64 bytes with low bits and, behind both halves, 32 with high ones.
         half, inside = chunk // 2, chunk % 2 * 4 + word
@@ -204,34 +199,28 @@ def row_product(
     codes: tl.tensor,
     scales: tl.tensor,
     factors: tl.tensor,
-    output: tl.tensor,
-    num_outputs: int,
+    line: tl.tensor,
     num_inputs: int,
     given: int,
-    begin: tl.tensor,
-    end: tl.tensor,
-    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> tl.tensor:
-    """The product of a row of `given` inputs with some outputs, of the steps `begin` to `end`."""
-    line = output.to(tl.int64)[:, None, None]
-    known, groups = line < num_outputs, num_inputs // GROUP
-    blocks = tl.cdiv(num_inputs, PARTS * 32)
-    total = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
-    for step in range(begin, end):
-        chunk = step * CHUNKS + tl.arange(0, CHUNKS)[None, :, None]
-        words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
+    """The product of a row of `given` inputs with the output `line`."""
+    groups, blocks = num_inputs // GROUP, tl.cdiv(num_inputs, PARTS * 32)
+    total = tl.zeros([CHUNKS, 4], tl.float32)
+    for start in range(0, 2 * blocks, CHUNKS):
+        chunk = start + tl.arange(0, CHUNKS)[:, None]
+        words = chunk_codes(codes, line, chunk, blocks, KIND)
         for part in tl.static_range(PARTS):
             first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
             four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
-            product = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
-            inputs = tl.zeros([1, CHUNKS, 4], tl.float32)
+            product = tl.zeros([CHUNKS, 4], tl.float32)
+            inputs = tl.zeros([CHUNKS, 4], tl.float32)
             for byte in tl.static_range(4):
-                column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
+                column = first + 4 * byte + tl.arange(0, 4)[None, :]
                 number = tl.load(row + column, column < given, 0.0).to(tl.float32)
                 product += byte_codes(four, byte, KIND) * (number / 256 if byte % 2 else number)
                 inputs += number
@@ -239,14 +228,14 @@ def row_product(
                 total += product
             else:
                 group = first // GROUP
-                scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
+                scale, offset = part_scales(
+                    scales, factors, line, group, groups, group < groups, KIND
+                )
                 total += product * scale
                 if OFFSETS:
                     total += inputs * offset
-    result = tl.sum(tl.sum(total, 2), 1)
-    if KIND == "int8":
-        result *= tl.load(scales + output, output < num_outputs, 0.0)
-    return result
+    result = tl.sum(tl.sum(total, 1), 0)
+    return result * tl.load(scales + line) if KIND == "int8" else result
 
 
 @triton.jit
@@ -284,7 +273,8 @@ def grouped_product(
             column = group * GROUP + place
             left = tl.load(rows + column, there & (column < given), 0.0)
             numbers = part_codes(first, second, high, part, KIND, PARTS)
-            scale, offset = part_scales(scales, factors, line, known, group, groups, KIND)
+            exists = known & (group < groups)
+            scale, offset = part_scales(scales, factors, line, group, groups, exists, KIND)
             right = tl.trans(numbers.to(left.dtype))
             total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
             if OFFSETS:
