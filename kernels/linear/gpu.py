@@ -104,14 +104,14 @@ def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
     return outputs
 
 
-def few_rows_of_floats(inputs: Tensor, weight: Tensor) -> Tensor:
+def few_rows_of_floats(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Like `few_rows`, with floats, faster than torch's product."""
     assert dense_rows(inputs, weight) and inputs.shape[1] == weight.shape[1]
     rows, outputs = inputs.shape[0], weight.shape[0]
     result = torch.empty(rows, outputs, dtype=inputs.dtype, device=inputs.device)
     _few_rows_of_floats[(rows * outputs,)](
-        inputs, weight, result, rows, outputs, weight.shape[1], inputs.stride(0),
-        weight.stride(0), INPUTS=_INPUTS, num_warps=1,
+        inputs, weight, weight if bias is None else bias, result, rows, outputs, weight.shape[1],
+        inputs.stride(0), weight.stride(0), BIASED=bias is not None, INPUTS=_INPUTS, num_warps=1,
     )  # fmt: skip
     return result
 
@@ -159,12 +159,14 @@ def _few_rows(
 def _few_rows_of_floats(
     inputs: tl.tensor,
     weight: tl.tensor,
+    bias: tl.tensor,
     outputs: tl.tensor,
     num_rows: int,
     num_outputs: int,
     num_inputs: int,
     stride: int,
     weight_stride: int,
+    BIASED: tl.constexpr,
     INPUTS: tl.constexpr,
 ) -> None:
     row = (tl.program_id(0) % num_rows).to(tl.int64)
@@ -175,8 +177,10 @@ def _few_rows_of_floats(
         inside = column < num_inputs
         number = tl.load(inputs + row * stride + column, inside, 0.0).to(tl.float32)
         total += number * tl.load(weight + output * weight_stride + column, inside, 0.0)
-    result = tl.sum(total, 0).to(outputs.dtype.element_ty)
-    tl.store(outputs + row * num_outputs + output, result)
+    result = tl.sum(total, 0)
+    if BIASED:
+        result += tl.load(bias + output)
+    tl.store(outputs + row * num_outputs + output, result.to(outputs.dtype.element_ty))
 
 
 @triton.jit

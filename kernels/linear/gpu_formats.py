@@ -86,8 +86,7 @@ class _GpuPlainMatrix(PlainMatrix):
     def __call__(self, inputs: Tensor) -> Tensor:
         if inputs.shape[0] > MAX_ROWS:
             return super().__call__(inputs)
-        result = few_rows_of_floats(inputs, self.weight)
-        return result if self.bias is None else result.add_(self.bias)
+        return few_rows_of_floats(inputs, self.weight, self.bias)
 
 
 class GpuPlainFormat(PlainFormat):
