@@ -20,20 +20,13 @@ from kernels.linear.blocks import BlockFormat
 from kernels.linear.gpu import (
     MAX_ROWS,
     GroupWeight,
-    few_rows_of_floats,
     in_words,
     pack_int4,
     pack_int8,
 )
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
-from kernels.linear.reference import (
-    Matrix,
-    PlainFormat,
-    PlainMatrix,
-    QuantisedTensors,
-    WeightFormat,
-)
+from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
 
 _LOG = logging.getLogger(__name__)
 # Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
@@ -80,19 +73,6 @@ class GpuMatrix(Matrix):
 
     def _aligned(self, inputs: Tensor) -> Tensor:
         return self.weight.aligned(inputs if self.columns is None else inputs[:, self.columns])
-
-
-class _GpuPlainMatrix(PlainMatrix):
-    def __call__(self, inputs: Tensor) -> Tensor:
-        if inputs.shape[0] > MAX_ROWS:
-            return super().__call__(inputs)
-        return few_rows_of_floats(inputs, self.weight, self.bias)
-
-
-class GpuPlainFormat(PlainFormat):
-    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (weight,) = kept
-        return _GpuPlainMatrix(weight, bias)
 
 
 class GpuInt8Format(Int8Format):
@@ -192,7 +172,7 @@ class GpuBlockFormat(BlockFormat):
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         (rows,) = kept
         if not self._stays:
-            return _GpuPlainMatrix(self._floats(rows), bias)
+            return PlainMatrix(self._floats(rows), bias)
         columns = None if self.columns is None else self.columns.to(rows.device)
         return GpuMatrix(pack_blocks(self.type, rows), bias, columns)
 

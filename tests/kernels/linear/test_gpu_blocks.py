@@ -69,7 +69,7 @@ def test_values_are_the_published_ones(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize(
-    ("count", "outputs", "inputs"), first_quick([(4, 5, 768), (1, 33, 512), (3, 18, 4096)])
+    ("count", "outputs", "inputs"), first_quick([(3, 5, 768), (1, 33, 512), (3, 18, 4096)])
 )
 def test_products_of_rows(
     type: GGUFType,
