@@ -67,5 +67,12 @@ def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         yield home
 
 
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all test processes of a run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 def kernels() -> Path:
     return platformdirs.user_cache_path("waymark", appauthor=False) / "kernels"
