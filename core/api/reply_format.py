@@ -85,8 +85,8 @@ class CallFormat(Frozen):
 class ReplyFormat(Settings):
     """The format of an answer; a thought before it is free.
 
-    "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`; for "calls" `text` is a `CallFormat`.
+    `text` is the schema, grammar, or expression that matches the whole answer; for "calls" a
+    `CallFormat`. "choice" has its texts in `choices`.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]

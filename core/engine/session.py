@@ -48,7 +48,6 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Returns the last event. Raises a WaymarkError."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -129,7 +128,6 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """Cancel at a probe's token `stop`."""
         self._emit(
             Prefilling(
                 request=self._command.request,

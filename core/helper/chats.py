@@ -278,7 +278,6 @@ def _tree(nodes: dict[str, _Node], shown: object, created: float) -> tuple[Archi
 
 
 def _children(nodes: dict[str, _Node]) -> dict[str | None, list[str]]:
-    """The messages below each message, past tools and nodes without content."""
     kept = {
         key: node.role in ("user", "assistant")
         and bool(node.text or node.pictures or node.reasoning)

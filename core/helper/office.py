@@ -29,7 +29,6 @@ _LEVEL = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def office_text(data: bytes, name: str) -> str:
-    """Raises DocumentUnreadableError, DocumentTooLargeError."""
     if not data.startswith(b"PK"):
         raise DocumentUnreadableError(
             f"{name} is in an old Office format, or protected by a password. Save it as .docx or "
@@ -185,7 +184,7 @@ def _add(paragraph: _Paragraph, element: ElementTree.Element, levels: dict[str, 
 
 
 def _sheets(data: bytes, name: str) -> str:
-    """Each sheet as CSV under its name, with the values that were calculated last."""
+    """The values are those calculated last."""
     from openpyxl import load_workbook
 
     with warnings.catch_warnings():

@@ -43,8 +43,6 @@ def _is_text(path: str) -> bool:
 
 
 class LibraryClient:
-    """`heard` gets facts of models, and the device they would run on."""
-
     def __init__(
         self,
         heard: Callable[[Described | Device], None],

@@ -54,7 +54,6 @@ class RemoteClient:
     def ask(
         self, command: Generate, server: RemoteServer, model: str, key: str, proxy: str
     ) -> Request[Finished]:
-        """Iterate over the request for its events."""
         request = self._replies.open(command, self._cancel)
         numbered = command.model_copy(update={"request": request.id})
         reply = Reply(server=server, model=model, key=key, generate=numbered)
@@ -62,13 +61,11 @@ class RemoteClient:
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
-        """Raises WaymarkError."""
         return await self._looks.ask(
             lambda number: self._send(Look(request=number, address=address, key=key), proxy)
         )
 
     async def close(self) -> None:
-        """Idempotent."""
         await self._child.close()
 
     def _cancel(self, number: int) -> None:

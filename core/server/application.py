@@ -55,8 +55,6 @@ _PROBLEMS: tuple[tuple[str, Problem], ...] = (
 def application(
     answering: Answering, pictures: Pictures, access: Access, activity: Activity
 ) -> ASGIApp:
-    """An ASGI application without state of its own beside what it is given."""
-
     def fact(path: str, tell: Callable[[Request], Body]) -> Route:
         return Route(path, lambda request: _json(tell(request)), methods=["GET"])
 
@@ -126,7 +124,6 @@ def _model(answering: Answering, name: str) -> Body:
 
 
 def _others(answering: Answering) -> list[str]:
-    """Models that are loaded if a request names them."""
     return [name for name in answering.client.names if name != answering.model.name]
 
 
@@ -148,8 +145,6 @@ def _described(model: ModelInfo) -> Body:
 
 
 class _Guard:
-    """Passes on the requests that `access` allows."""
-
     def __init__(self, app: ASGIApp, access: Access, activity: Activity) -> None:
         self._app, self._access, self._activity = app, access, activity
 

@@ -45,8 +45,6 @@ def _wants_usage(body: Body) -> bool:
 
 
 class _ChoiceWriter(Writer):
-    """Writes bodies with one choice, or none."""
-
     def __init__(self, model: str, usage: bool, prefix: str) -> None:
         super().__init__(model)
         self._id, self._usage = f"{prefix}-{secrets.token_hex(12)}", usage
@@ -202,7 +200,6 @@ def _read(body: Body, _reader: Reader, client: str, model: str) -> Call:
 
 
 def _prompt_of(prompt: object) -> str:
-    """One text, alone or in a list. Raises Refusal."""
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):
