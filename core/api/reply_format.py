@@ -9,15 +9,7 @@ from pydantic import Field
 from core.api.params import Frozen, Settings
 
 ToolSyntax = Literal[
-    "hermes",
-    "xml",
-    "lfm2",
-    "llama3",
-    "gemma4",
-    "harmony",
-    "mistral",
-    "mistral_ids",
-    "mistral_list",
+    "hermes", "xml", "lfm2", "llama3", "gemma4", "harmony", "mistral", "mistral_ids", "mistral_list"
 ]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
 calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), a message

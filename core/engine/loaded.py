@@ -224,11 +224,7 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 
 
 def open_processor(
-    files: ModelFiles,
-    settings: ModelSettings,
-    device: torch.device,
-    model: Decoder,
-    text: ChatText,
+    files: ModelFiles, settings: ModelSettings, device: torch.device, model: Decoder, text: ChatText
 ) -> PictureProcessor | None:
     if not model.has_vision:
         return None

@@ -27,11 +27,7 @@ class Constraint:
     """The format of one reply. A thought is free, but can't end the reply."""
 
     def __init__(
-        self,
-        form: ReplyFormat | None,
-        text: ChatText,
-        rendered: RenderedPrompt,
-        thinking: Thinking,
+        self, form: ReplyFormat | None, text: ChatText, rendered: RenderedPrompt, thinking: Thinking
     ) -> None:
         """Raises ReplyFormatError if the format can't be used or a begun reply doesn't match."""
         self._on = form is not None

@@ -223,11 +223,7 @@ class Session:
         return "context"
 
     def _send_text(
-        self,
-        answer: str,
-        reasoning: str,
-        ids: tuple[int, ...],
-        logprobs: tuple[AnswerToken, ...],
+        self, answer: str, reasoning: str, ids: tuple[int, ...], logprobs: tuple[AnswerToken, ...]
     ) -> None:
         self._emit(
             Generated(

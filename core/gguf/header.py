@@ -13,12 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from core.api.errors import (
-    BrokenWeightsError,
-    GgufError,
-    UnsupportedQuantisationError,
-    shown,
-)
+from core.api.errors import BrokenWeightsError, GgufError, UnsupportedQuantisationError, shown
 from kernels.blocks.types import OTHER_TYPES, TYPES, GGUFType
 
 MAGIC = b"GGUF"

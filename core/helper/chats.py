@@ -16,13 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from core.api.archive import (
-    VERSION,
-    ArchivedChat,
-    ArchivedMessage,
-    ArchivedPicture,
-    ArchivedReply,
-)
+from core.api.archive import VERSION, ArchivedChat, ArchivedMessage, ArchivedPicture, ArchivedReply
 from core.api.errors import NotAnExportError
 from core.api.json_text import parse_json
 from core.client.codec import Fields

@@ -20,10 +20,7 @@ MOST_UNPACKED_BYTES = 256 * 2**20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 # The same text again, for programs that don't know the newer form, and where it was before.
-_AGAIN = (
-    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
-    f"{_W}moveFrom",
-)
+_AGAIN = ("{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback", f"{_W}moveFrom")
 _DEEPEST = 1_000
 _LEVEL = re.compile(r"heading ([1-6])", re.IGNORECASE)
 

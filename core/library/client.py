@@ -80,10 +80,7 @@ class LibraryClient:
         reading = ""
         try:
             asked = Describe(
-                paths=tuple(left),
-                cache=str(self._cache),
-                contexts=str(self._contexts),
-                again=again,
+                paths=tuple(left), cache=str(self._cache), contexts=str(self._contexts), again=again
             )
             await process.send(asked)
             while (event := await process.receive()) is not None:

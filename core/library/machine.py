@@ -19,14 +19,7 @@ from core.api.params import Precision
 from core.layers.memory import checkpoint_bytes, kv_size
 from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
-from core.loading.precision import (
-    BFLOAT16,
-    FLOAT32,
-    PUBLISHED,
-    SMALLER,
-    Chooser,
-    automatic,
-)
+from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, Chooser, automatic
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
 from core.storage.index import stored_note

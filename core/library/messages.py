@@ -22,8 +22,7 @@ class Rate(Frozen):
 
     def faster(self, other: Rate) -> Rate:
         return Rate(
-            byte_s=min(self.byte_s, other.byte_s),
-            product_s=min(self.product_s, other.product_s),
+            byte_s=min(self.byte_s, other.byte_s), product_s=min(self.product_s, other.product_s)
         )
 
 

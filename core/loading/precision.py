@@ -23,14 +23,7 @@ from core.loading.fingerprint import NUMERICS_VERSION
 from core.loading.plan import ModelPlan
 from core.storage.store import DiskStore
 from kernels.common.capability import interpreted, processor_facts
-from kernels.dispatch import (
-    DEFAULT_ROWS,
-    Backend,
-    BackendName,
-    backend,
-    fastest,
-    uses_library,
-)
+from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend, fastest, uses_library
 from kernels.linear.cpu import can_pack
 from kernels.linear.native import Product
 from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float

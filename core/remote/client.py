@@ -14,15 +14,7 @@ from core.api.events import Failed, Finished
 from core.client.child import Child
 from core.client.programs import program
 from core.client.requests import Answers, Request, RequestTable
-from core.remote.messages import (
-    FROM_REMOTE,
-    Connect,
-    FromRemote,
-    Look,
-    Looked,
-    RemoteServer,
-    Reply,
-)
+from core.remote.messages import FROM_REMOTE, Connect, FromRemote, Look, Looked, RemoteServer, Reply
 
 # A process that works answers Cancel at once.
 CANCEL_PATIENCE_S = 8.0

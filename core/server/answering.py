@@ -20,15 +20,7 @@ from core.api.chat import (
 from core.api.commands import Answered as Command
 from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
-from core.api.events import (
-    AnswerToken,
-    Counted,
-    Failed,
-    Finished,
-    Generated,
-    Prefilling,
-    Prepared,
-)
+from core.api.events import AnswerToken, Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
 from core.api.reply_format import ReplyFormat

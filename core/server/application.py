@@ -37,13 +37,7 @@ from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
 
-PROTOCOLS: tuple[Protocol, ...] = (
-    CHAT_COMPLETIONS,
-    COMPLETIONS,
-    MESSAGES,
-    RESPONSES,
-    ollama.CHAT,
-)
+PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS, COMPLETIONS, MESSAGES, RESPONSES, ollama.CHAT)
 COUNTS: tuple[Count, ...] = (TOKENIZE, COUNT_TOKENS)
 # How errors are written below these paths; elsewhere as OpenAI does.
 _PROBLEMS: tuple[tuple[str, Problem], ...] = (
@@ -78,8 +72,7 @@ def application(
         Route("/api/show", show, methods=["POST"]),
         fact("/v1/models", lambda _: _models(answering)),
         fact(
-            "/v1/models/{name:path}",
-            lambda request: _model(answering, request.path_params["name"]),
+            "/v1/models/{name:path}", lambda request: _model(answering, request.path_params["name"])
         ),
     ]
     handlers = {HTTPException: _unknown, Refusal: _refused}

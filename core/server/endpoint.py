@@ -244,9 +244,7 @@ def _reply(said: Sequence[Delta]) -> AssistantMessage:
     )
 
 
-async def with_silences(
-    events: AsyncIterator[Answered],
-) -> AsyncGenerator[Answered | None, None]:
+async def with_silences(events: AsyncIterator[Answered]) -> AsyncGenerator[Answered | None, None]:
     """The events, and None for each SILENCE_S without one."""
     following = asyncio.ensure_future(anext(events, None))
     try:

@@ -10,12 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.api.errors import (
-    ImageEmptyError,
-    ImageError,
-    ImageTooLargeError,
-    ImageUnreadableError,
-)
+from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
 from core.api.limits import MAX_PICTURE_BYTES
 from core.helper.process import Helper, HelperFailedError
 

@@ -21,13 +21,7 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import (
-    Body,
-    format_of,
-    number_of,
-    sampling_of,
-    thinking_of,
-)
+from core.server.requests.parameters import Body, format_of, number_of, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -156,11 +150,7 @@ class ChatWriter(_ChoiceWriter):
         return self._whole("chat.completion", ended, logprobs, message=message)
 
     def _chunk(
-        self,
-        delta: Body,
-        reason: str | None = None,
-        logprobs: Body | None = None,
-        **more: object,
+        self, delta: Body, reason: str | None = None, logprobs: Body | None = None, **more: object
     ) -> bytes:
         return event({**self._body(_CHUNK, reason, logprobs, delta=delta), **more})
 
