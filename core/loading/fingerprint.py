@@ -40,7 +40,6 @@ def fingerprint(
 
 
 def quantising_conditions() -> str:
-    """Everything that quantised numbers depend on besides the weights and their meaning."""
     return json.dumps(_conditions(torch.device("cpu")), sort_keys=True)
 
 

@@ -252,7 +252,6 @@ class Decoder:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
         logits, multiplier = self.head.step(hidden).float(), self._multipliers[1]
         logits = logits if multiplier == 1 else logits * multiplier
         cap = self._logits_cap

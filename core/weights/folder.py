@@ -67,10 +67,7 @@ class ModelFolder(Container):
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
-        """Check the folder without loading anything.
-
-        `check` is called for every tensor and may raise. Raises a WaymarkError.
-        """
+        """`check` is called for every tensor and may raise. Raises a WaymarkError."""
         try:
             if not path.is_dir():
                 raise MissingFileError(f"{path} is not a folder.")
@@ -104,7 +101,7 @@ class ModelFolder(Container):
         *,
         digest: bool,
     ) -> str:
-        """The digest is the SHA-256 of the SHA-256 of each file."""
+        """The digest is that of the SHA-256 of each file."""
         combined = hashlib.sha256()
         for file in self.files:
             combined.update(stream_file(file, names, take, advance, digest=digest))
@@ -172,7 +169,6 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
 
 
 def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, WeightsFile]:
-    """Links to one file share its header."""
     budget = HeaderBudget()
     known: dict[tuple[int, int], WeightsFile] = {}
     files = {}
@@ -186,7 +182,6 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Weight
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Raises for a path or another ending."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

@@ -48,7 +48,6 @@ class Mxfp4Stack:
         return self.shape[2]
 
     def rows(self, read: Read) -> StoredRows:
-        """Convert to GGUF's blocks. Raises BrokenWeightsError for an exponent of NaN."""
         groups = self.inputs // GGUFType.MXFP4.block_values
 
         def fill(start: int, target: Tensor) -> None:
@@ -96,10 +95,7 @@ class Mxfp4Stack:
 def find_stacks(
     tensors: Mapping[str, StoredTensor], config: Mapping[str, Any]
 ) -> Iterator[Mxfp4Stack]:
-    """Empty unless config.json announces this format.
-
-    Raises MissingTensorError, WrongShapeError, BrokenWeightsError.
-    """
+    """Raises MissingTensorError, WrongShapeError, BrokenWeightsError."""
     scheme = config.get("quantization_config")
     if not isinstance(scheme, dict) or scheme.get("quant_method") != METHOD:
         return

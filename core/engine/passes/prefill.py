@@ -93,7 +93,6 @@ class Prefill:
     def _forward(
         self, runs: Sequence[Run], planned: frozenset[Run], before: Run | None
     ) -> list[tuple[Run, End]]:
-        """Each run with its end, if wanted or the last."""
         first, last = runs[0], runs[-1]
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)

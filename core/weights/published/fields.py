@@ -73,7 +73,6 @@ class Fields:
         return self._values.get(key)
 
     def expect(self, known: tuple[object, ...], *keys: str, default: Any = None) -> None:
-        """Raise UnsupportedQuantisationError unless the value is one of `known`."""
         key, value = self._first(keys, default)
         if isinstance(value, str):
             value = value.lower()
@@ -157,7 +156,6 @@ _FLOAT4 = {
 
 
 def _read_compressed(fields: Fields) -> PackQuantizedFormat | Float4Format:
-    """Layers may be listed in several groups if all are stored alike."""
     fields.expect((_PACKED, *_FLOAT4), "format")
     kind = fields.word("format")
     # A sparse file is another format, and a rotation would have to be undone in every forward.

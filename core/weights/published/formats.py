@@ -1,5 +1,4 @@
-"""The published formats of quantised weights: FP8, NVFP4, MXFP4, and the 4-bit integers of GPTQ,
-AWQ and compressed-tensors.
+"""The published formats of quantised weights.
 
 `values` names the large part of a layer, `names` all parts; `working_bytes` are bytes for each
 weight that reading takes besides the result. `parts(layer, shape)` describes the tensors of a layer
@@ -7,8 +6,7 @@ weight that reading takes besides the result. `parts(layer, shape)` describes th
 format can't hold. `assemble(layer, shape, parts)` gives their weights; raises BrokenWeightsError
 for impossible numbers. A format's repr is part of the fingerprint of contexts.
 
-The 4-bit integers are packed by eight into a 32-bit word, lowest bits first. Their formats differ
-in the axis that a word runs along, in zero points, and in the order of groups.
+The 4-bit integers are packed by eight into a 32-bit word, lowest bits first.
 """
 
 from __future__ import annotations
@@ -106,7 +104,6 @@ class Float4Format:
     def assemble(
         self, layer: str, shape: tuple[int, int], parts: Mapping[str, Tensor]
     ) -> Float4Groups:
-        """Raises BrokenWeightsError for a scale that is not a number."""
         stored = parts["weight_scale"]
         if self.whole is None:
             # An exponent as float32's own; 0 is a subnormal number, and 255 an infinity.

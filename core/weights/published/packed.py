@@ -53,10 +53,8 @@ PackedPlan = Mapping[str, PackedLayer]
 def packed_layer(
     name: str, spec: TensorSpec, stored: Mapping[str, TensorHeader], scheme: Scheme | None
 ) -> PackedLayer | None:
-    """The tensors that hold a planned weight; None if it is stored plainly, or not at all.
-
-    Raises BrokenConfigError when the config contradicts the files, and other WaymarkErrors.
-    """
+    """The tensors that hold a planned weight; None if it is stored plainly, or not at all. Raises
+    BrokenConfigError when the config contradicts the files, and other WaymarkErrors."""
     layer, _, last = name.rpartition(".")
     if last != _WEIGHT or len(spec.shape) != 2:
         return None

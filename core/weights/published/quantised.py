@@ -23,7 +23,6 @@ class Part:
 
 
 def checked_scales(layer: str, stored: Tensor) -> Tensor:
-    """Return a float32 copy. Raises BrokenWeightsError unless finite."""
     scales = stored.float().contiguous()
     if not bool(scales.isfinite().all()):
         raise BrokenWeightsError(f"A scale of {layer} is not a finite number.")
@@ -51,10 +50,7 @@ class Quantised:
         return rows, columns
 
     def write_to(self, target: Tensor) -> None:
-        """Fill `target` [out, in], of any float type.
-
-        Each number is computed in float32 and rounded once.
-        """
+        """Each number is computed in float32 and rounded once."""
         rows = max(1, _BLOCK // max(1, self.shape[1]))
         for start in range(0, self.shape[0], rows):
             block = slice(start, start + rows)
