@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QComboBox, QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
@@ -15,6 +15,7 @@ from desktop.settings.setting_rows import SettingRow, parts, row_of
 from desktop.settings.settings import SettingsController, out_of_range
 from desktop.store.settings import AppSettings, Preset, PresetSettings
 from desktop.store.tables.records import Begin, Folder
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, unshortcut
 
@@ -163,11 +164,9 @@ WIDTH, HEIGHT = 460, 640
 LONGEST_NAME = 100
 
 
-class ChatSettingsDialog(QDialog):
+class ChatSettingsDialog(Dialog):
     def __init__(self, settings: ChatSettings, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("chatSettingsDialog")
-        self.setWindowTitle(tr("Settings of this chat"))
+        super().__init__("chatSettingsDialog", tr("Settings of this chat"), parent)
         self._settings = settings
         self._presets = PresetsBox(settings)
         self._differs = Label(name="ownDiffers", style="muted small", wraps=True)

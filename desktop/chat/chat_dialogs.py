@@ -6,24 +6,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import theme
 from desktop.chat.chat_options import text_field
 from desktop.chat.data.reading import Formats, Kind, format_of
 from desktop.i18n import tr
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label
 
 WIDTH, INSERT_HEIGHT, FORMAT_HEIGHT = 560, 420, 480
 
 
-class InsertDialog(QDialog):
+class InsertDialog(Dialog):
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("insertDialog")
-        self.setWindowTitle(tr("Insert messages"))
+        super().__init__("insertDialog", tr("Insert messages"), parent)
         note = tr("Fill in one or both. Messages after this place are read again.")
         self.question = text_field("insertMessage", tr("Your message"))
         self.answer = text_field("insertReply", tr("Reply"))
@@ -158,15 +157,13 @@ def _lark() -> Words:
     )
 
 
-class FormatDialog(QDialog):
+class FormatDialog(Dialog):
     """Can be accepted only with a text that can be used."""
 
     def __init__(self, formats: Formats, kind: Kind, text: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("schemaDialog")
-        self._formats, self._kind = formats, kind
-        self._words = words = words_of(kind)
-        self.setWindowTitle(words.title)
+        words = words_of(kind)
+        super().__init__("schemaDialog", words.title, parent)
+        self._formats, self._kind, self._words = formats, kind, words
         self.text = text_field("schemaText", words.spoken)
         self.text.setPlaceholderText(words.hint)
         self.text.setFont(theme.fixed_font())

@@ -145,8 +145,7 @@ class ComposerFormat(QWidget):
         return self._menu
 
     def _entry(self, name: str, said: str, act: Callable[[], object]) -> QAction:
-        entry = action(said, self, act)
-        entry.setObjectName(name)
+        entry = action(said, self, act, name)
         entry.setCheckable(True)
         self._menu.addAction(entry)
         return entry

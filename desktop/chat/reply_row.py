@@ -20,7 +20,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 20
 # The parts that the user opened: reasoning, numbers, and how many pages of the text.
@@ -209,9 +209,8 @@ class ReplyEditor(QFrame):
         self.text = ReplyText()
         self.text.can_be_left = True
         self.text.most_lines = MOST_LINES_SEEN
-        self.text.setObjectName("editReplyText")
+        named(self.text, "editReplyText", tr("Edit the reply"))
         self.text.setPlaceholderText("")
-        self.text.setAccessibleName(tr("Edit the reply"))
         self.text.setProperty("class", "field")
         cancel, save = tr("Cancel"), tr("Save as a new version")
         self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QComboBox, QDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QWidget
 
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
@@ -22,6 +22,7 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController
 from desktop.numbers import BETWEEN, count_of, format_bytes, format_count, precision_name
 from desktop.store.tables.records import Attachment, Document, Picture
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named, set_tip
@@ -29,7 +30,7 @@ from desktop.widgets.plain import Button, ElidedLabel, Label, named, set_tip
 WIDTH, HEIGHT, MESSAGE_HEIGHT = 980, 660, 76
 
 
-class CompareDialog(QDialog):
+class CompareDialog(Dialog):
     # An address in a reply.
     link_asked = Signal(str)
 
@@ -40,9 +41,7 @@ class CompareDialog(QDialog):
         chat: ChatController,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("compareDialog")
-        self.setWindowTitle(tr("Compare two models"))
+        super().__init__("compareDialog", tr("Compare two models"), parent)
         self._compare, self._library, self._chat = compare, library, chat
         self._settings = compare.settings
         # The question of the shown chat that was put into the field.
@@ -87,9 +86,7 @@ class CompareDialog(QDialog):
             sides.addLayout(column(choice, (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
         parts.addLayout(row((self._said, 1), close, self._stop, self._start))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self._start.clicked.connect(self._on_start)

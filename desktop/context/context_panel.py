@@ -29,9 +29,8 @@ class ContextPanel(QWidget):
         self._below = below
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
-        self._progress = named(QProgressBar(self), "contextProgress")
+        self._progress = named(QProgressBar(self), "contextProgress", tr("Reading the prompt"))
         self._progress.setTextVisible(False)
-        self._progress.setAccessibleName(tr("Reading the prompt"))
         self._tokens = ValueGrid((_tokens_row(),), self)
         self._strip = named(ContextStrip(self), "contextStrip")
         self._difference = self._label("contextDifference", "muted small")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
-from PySide6.QtWidgets import QDialog, QListView, QSplitter, QWidget
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, QTimer
+from PySide6.QtWidgets import QListView, QSplitter, QWidget
 
 from desktop import theme
 from desktop.documents.parts import (
@@ -21,10 +21,11 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
 from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Document
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
 
@@ -88,7 +89,7 @@ class PartList(QAbstractListModel):
         return True
 
 
-class DocumentDialog(QDialog):
+class DocumentDialog(Dialog):
     """With `choose`, parts are chosen for a draft; `room` is the tokens that the context has for
     them, if known."""
 
@@ -99,10 +100,9 @@ class DocumentDialog(QDialog):
         choose: Choose | None = None,
         room: int | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("documentDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(shortened(document.name, LONGEST_LABEL))
+        super().__init__(
+            "documentDialog", shortened(document.name, LONGEST_LABEL), parent, once=True
+        )
         self._document, self._choose, self._room = document, choose, room
         self.parts = PartList(document, choose is not None)
         self._sizes = _sizes(document)
@@ -121,12 +121,10 @@ class DocumentDialog(QDialog):
         self._tell()
 
     def _build(self) -> None:
-        self.list.setObjectName("documentParts")
-        self.list.setAccessibleName(tr("Parts of the document"))
+        named(self.list, "documentParts", tr("Parts of the document"))
         self.list.setModel(self.parts)
         self.list.setUniformItemSizes(True)
-        self.text.setObjectName("documentText")
-        self.text.setAccessibleName(tr("The text that the model reads"))
+        named(self.text, "documentText", tr("The text that the model reads"))
         self.text.setReadOnly(True)
         self.text.setProperty("class", "field")
         sides = QSplitter()
@@ -144,8 +142,7 @@ class DocumentDialog(QDialog):
             button.setAutoDefault(False)
         parts = (self.field, (sides, 1), self._said, bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _choosing(self) -> list[Button]:
         everything = Button(tr("All"), name="documentAll")

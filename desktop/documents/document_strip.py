@@ -16,7 +16,7 @@ from desktop.pictures.draft import DraftDocument
 from desktop.store.tables.records import Document
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import ElidedLabel, ToolButton, action, set_tip
+from desktop.widgets.plain import ElidedLabel, ToolButton, action, named, set_tip
 from desktop.widgets.plain_text import shortened
 
 LONGEST_NAME = 40
@@ -36,8 +36,7 @@ class DocumentChip(QFrame):
         self.setObjectName("documentChip")
         self.setProperty("class", "card")
         self._name, self._removable = name, removable
-        self._face = ToolButton()
-        self._face.setObjectName("documentOpen")
+        self._face = named(ToolButton(), "documentOpen")
         self._face.setProperty("class", "chip")
         self._face.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._face.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtPrintSupport import QPrintDialog, QPrinter
 from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
 
-from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
 from desktop.export.backup import BackupController
@@ -19,6 +18,7 @@ from desktop.export.export import PDF, ExportController, ImportReport
 from desktop.i18n import tr
 from desktop.store.tables.records import Chat
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, named
 from desktop.widgets.plain_text import shortened
@@ -168,20 +168,16 @@ def file_name(title: str) -> str:
     return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
 
 
-class ImportDialog(QDialog):
+class ImportDialog(Dialog):
     def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("importDialog")
-        self.setWindowTitle(tr("Imported chats"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("importDialog", tr("Imported chats"), parent, once=True)
         words = "\n\n".join(report.words() for report in reports)
-        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
-        shown.setAccessibleName(tr("What was imported"))
+        report = QPlainTextEdit(shortened(words, LONGEST_REPORT))
+        shown = named(report, "importWords", tr("What was imported"))
         shown.setReadOnly(True)
         shown.setProperty("class", "field")
         shown.setTabChangesFocus(True)
         close = Button(tr("Close"), name="importClose")
         close.clicked.connect(self.close)
         column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QListWidget, QListWidgetItem, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.downloads.choices import choices, runs, suggested
@@ -22,6 +22,7 @@ from desktop.models.fits import describe_fit, estimate, memory, needs, room, sui
 from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
@@ -31,7 +32,7 @@ WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
 FILES_NAMED = 4
 
 
-class GetModelDialog(QDialog):
+class GetModelDialog(Dialog):
     # The path of a downloaded model.
     load_asked = Signal(str)
 
@@ -42,9 +43,7 @@ class GetModelDialog(QDialog):
         tasks: Tasks,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("getModelDialog")
-        self.setWindowTitle(tr("Get a model"))
+        super().__init__("getModelDialog", tr("Get a model"), parent)
         self._downloads, self._library, self._tasks = downloads, library, tasks
         self._speeds = library.device.speeds
         # Answers to older questions are ignored.
@@ -110,9 +109,7 @@ class GetModelDialog(QDialog):
         queued = Qt.ConnectionType.QueuedConnection
         self._downloads.changed.connect(self._fit_downloads, queued)
         self._fit_downloads()
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

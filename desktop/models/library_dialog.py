@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
@@ -24,6 +24,7 @@ from desktop.models.removal import Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action, named
@@ -50,7 +51,7 @@ class LibraryView(QListView):
             super().keyPressEvent(event)
 
 
-class LibraryDialog(QDialog):
+class LibraryDialog(Dialog):
     # The path of a model to load.
     load_asked = Signal(str)
     get_asked = Signal()
@@ -64,9 +65,7 @@ class LibraryDialog(QDialog):
         tasks: Tasks,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("libraryDialog")
-        self.setWindowTitle(tr("Models"))
+        super().__init__("libraryDialog", tr("Models"), parent)
         self._library, self._settings, self._tasks = library, settings, tasks
         self._moves = moves
         self._removal = Removal()
@@ -97,10 +96,8 @@ class LibraryDialog(QDialog):
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self._folders = Button(tr("Folders"), name="libraryFolders")
         self._menu = named(QMenu(self), "libraryFoldersMenu")
-        self._add = action(tr("Add a folder…"), self, self._choose_folder)
-        self._add.setObjectName("actionAddModelFolder")
-        self._again = action(tr("Look again"), self, self._look_again)
-        self._again.setObjectName("actionLookAgain")
+        self._add = action(tr("Add a folder…"), self, self._choose_folder, "actionAddModelFolder")
+        self._again = action(tr("Look again"), self, self._look_again, "actionLookAgain")
         get = Button(tr("Get a model…"), name="libraryGet")
         get.clicked.connect(self.get_asked)
         compare = Button(tr("Compare two models…"), name="libraryCompare")
@@ -116,9 +113,7 @@ class LibraryDialog(QDialog):
         parts.addLayout(row((view, 1), (details, 2), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(compare, None, close))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self.list.search)

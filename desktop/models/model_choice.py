@@ -35,6 +35,7 @@ from desktop.remote.remote import server_words
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
@@ -94,14 +95,11 @@ async def _one_of(models: Sequence[Path], parent: QWidget) -> str | None:
     return dialog.model() if accepted else ""
 
 
-class ModelsDialog(QDialog):
+class ModelsDialog(Dialog):
     def __init__(self, models: Sequence[Path], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("modelsDialog")
-        self.setWindowTitle(tr("Choose a model"))
-        self._list = named(QListWidget(), "modelsFound")
+        super().__init__("modelsDialog", tr("Choose a model"), parent)
         found = tr("There are several models. Choose one.")
-        self._list.setAccessibleName(found)
+        self._list = named(QListWidget(), "modelsFound", found)
         for model in models:
             item = QListWidgetItem(shown_name(str(model)))
             item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
@@ -165,26 +163,28 @@ class ModelSwitcher(ToolButton):
         self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
-        self._folder.setObjectName("actionChooseModel")
-        self._file = action(tr("Choose a GGUF file…"), self, self.file_asked.emit)
-        self._file.setObjectName("actionChooseFile")
-        self._get = action(tr("Get a model…"), self, self.get_asked.emit)
-        self._get.setObjectName("actionDownloadModel")
-        self._library = action(tr("All models…"), self, self.library_asked.emit)
-        self._library.setObjectName("actionAllModels")
-        self._compare = action(tr("Compare two models…"), self, self.compare_asked.emit)
-        self._compare.setObjectName("actionCompareModels")
+        self._folder = action(
+            tr("Choose a folder…"), self, self.folder_asked.emit, "actionChooseModel"
+        )
+        self._file = action(
+            tr("Choose a GGUF file…"), self, self.file_asked.emit, "actionChooseFile"
+        )
+        self._get = action(tr("Get a model…"), self, self.get_asked.emit, "actionDownloadModel")
+        self._library = action(tr("All models…"), self, self.library_asked.emit, "actionAllModels")
+        self._compare = action(
+            tr("Compare two models…"), self, self.compare_asked.emit, "actionCompareModels"
+        )
         self._offered = named(QMenu(tr("On this computer"), self), "modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._say(tr("Looking for models…"))
-        self._remote = QMenu(tr("On a server"), self)
-        self._remote.setObjectName("modelsRemote")
+        self._remote = named(QMenu(tr("On a server"), self), "modelsRemote")
         self._remote.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._servers = action(tr("Add a server…"), self, self.servers_asked.emit)
-        self._servers.setObjectName("actionAddServer")
-        self._more = action(tr("Model settings"), self, self.settings_asked.emit)
-        self._more.setObjectName("actionModelSettings")
+        self._servers = action(
+            tr("Add a server…"), self, self.servers_asked.emit, "actionAddServer"
+        )
+        self._more = action(
+            tr("Model settings"), self, self.settings_asked.emit, "actionModelSettings"
+        )
         self.clicked.connect(self._open)
         theme.signals().changed.connect(self._draw)
         self._draw()

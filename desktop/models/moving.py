@@ -24,7 +24,7 @@ from desktop.models.removal import MOST_ENTRIES, plan_removal
 from desktop.numbers import format_bytes
 from desktop.settings.settings import SettingsController
 from desktop.widgets.layouts import row
-from desktop.widgets.plain import Button, ElidedLabel
+from desktop.widgets.plain import Button, ElidedLabel, named
 
 STEPS = 1_000
 
@@ -127,9 +127,7 @@ class MoveRow(QFrame):
         self.setProperty("class", "card")
         self._moves = moves
         self._words = ElidedLabel(name="moveWords", style="small")
-        self._bar = QProgressBar()
-        self._bar.setObjectName("moveProgress")
-        self._bar.setAccessibleName(tr("Progress of the move"))
+        self._bar = named(QProgressBar(), "moveProgress", tr("Progress of the move"))
         self._bar.setRange(0, STEPS)
         self._bar.setTextVisible(False)
         stop = Button(tr("Stop moving"), name="moveStop")

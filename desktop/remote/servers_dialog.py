@@ -6,7 +6,6 @@ import contextlib
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
-    QDialog,
     QFormLayout,
     QFrame,
     QLineEdit,
@@ -24,20 +23,19 @@ from desktop.engine.tasks import Tasks
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.remote.remote import RemoteController, server_words
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 620, 560, 30
 
 
-class ServersDialog(QDialog):
+class ServersDialog(Dialog):
     # Place: the user wants the shown chat's replies from there.
     place_asked = Signal(object)
 
     def __init__(self, remote: RemoteController, tasks: Tasks, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("serversDialog")
-        self.setWindowTitle(tr("Servers"))
+        super().__init__("serversDialog", tr("Servers"), parent)
         self._remote, self._tasks = remote, tasks
         self._busy = False
         self.address = _field("serverAddressField", tr("Address"), tr("https://host or host:8000"))
@@ -47,9 +45,7 @@ class ServersDialog(QDialog):
         self._add.setDefault(True)
         self._add.clicked.connect(self._on_add)
         self._said = Label(name="serversSaid", style="muted small", wraps=True, selectable=True)
-        self._list = QListWidget()
-        self._list.setObjectName("serverModels")
-        self._list.setAccessibleName(tr("Models on servers"))
+        self._list = named(QListWidget(), "serverModels", tr("Models on servers"))
         self._list.currentItemChanged.connect(self._enable)
         self._list.itemActivated.connect(lambda _item: self._use())
         self._remove = Button(tr("Remove the server"), name="serverRemove")
@@ -70,8 +66,7 @@ class ServersDialog(QDialog):
         self._say(tr("Enter the key of {host} again.").format(host=host_of(address)))
 
     def _lay_out(self) -> None:
-        box = QFrame()
-        box.setObjectName("serverBox")
+        box = named(QFrame(), "serverBox")
         box.setProperty("class", "card")
         form = QFormLayout()
         form.addRow(Label(tr("Address"), style="label"), self.address)
@@ -102,9 +97,7 @@ class ServersDialog(QDialog):
             margins=(16, 14, 16, 14),
             spacing=10,
         )
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _show(self) -> None:
         self._list.clear()
@@ -200,9 +193,7 @@ class ServersDialog(QDialog):
 
 
 def _field(name: str, spoken: str, empty: str) -> QLineEdit:
-    field = QLineEdit()
-    field.setObjectName(name)
-    field.setAccessibleName(spoken)
+    field = named(QLineEdit(), name, spoken)
     field.setPlaceholderText(empty)
     return field
 

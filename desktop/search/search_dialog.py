@@ -21,7 +21,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QTextCharFormat, QTextLayout
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QListView,
     QStyle,
     QStyledItemDelegate,
@@ -36,7 +35,7 @@ from desktop.search.folding import terms_of
 from desktop.search.index import Hit, Query
 from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.messages import storable
-from desktop.widgets.dialogs import come_up
+from desktop.widgets.dialogs import Dialog, come_up
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
@@ -56,16 +55,14 @@ SIDE_PX, ENDS_PX, GAP_PX = 12, 8, 3
 _NOWHERE = QModelIndex()
 
 
-class SearchDialog(QDialog):
+class SearchDialog(Dialog):
     # Hit: show this message.
     open_asked = Signal(object)
 
     def __init__(
         self, search: SearchController, shown_chat: Callable[[], int | None], parent: QWidget
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("searchDialog")
-        self.setWindowTitle(tr("Search all chats"))
+        super().__init__("searchDialog", tr("Search all chats"), parent)
         self._search, self._shown_chat = search, shown_chat
         self.field = SearchField("searchText", tr("Search all messages"))
         self._when = _box("searchWhen", tr("When it was written"))
@@ -113,9 +110,7 @@ class SearchDialog(QDialog):
         bottom = row((self._said, 1), close)
         parts = (self.field, filters, (self.list, 1), bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.field.textChanged.connect(self._later.start)

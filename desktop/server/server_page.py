@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
@@ -30,6 +29,7 @@ from desktop.numbers import format_count
 from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip
@@ -47,11 +47,9 @@ _LONG_LINE = re.compile(r"(.{2000})(?=.)")
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class LocalServerDialog(QDialog):
+class LocalServerDialog(Dialog):
     def __init__(self, server: ServerController, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("localServerDialog")
-        self.setWindowTitle(tr("Local server"))
+        super().__init__("localServerDialog", tr("Local server"), parent)
         self._server = server
         self._access = AccessBox(server)
         self._connect = ConnectBox()
@@ -78,9 +76,7 @@ class LocalServerDialog(QDialog):
         self.finished.connect(server.hide_key)
         server.changed.connect(self._show)
         server.engine.changed.connect(self._show)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
         self._show()
 
     def _show(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QSize, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.limits import PICTURE_FORMATS
+from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.layouts import row
 from desktop.widgets.notices import GuardedButton
@@ -29,6 +30,22 @@ MOST_UNSEEN = 5
 LONGEST_SHOWN = 8_000
 # Longer hosts have smaller letters, so that all of it is visible.
 LONGEST_TITLE = 40
+
+
+class Dialog(QDialog):
+    """With `once`, deleted when it is closed."""
+
+    def __init__(self, name: str, title: str, parent: QWidget | None, once: bool = False) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, once)
+
+    def fit(self, width: int, height: int) -> None:
+        """Resize to pixels of the usual text size, or to the screen if it is smaller."""
+        # A part of the screen is the title's.
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))
 
 
 async def outcome(dialog: QDialog) -> int:
@@ -111,18 +128,16 @@ def open_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-class LinkDialog(QDialog):
+class LinkDialog(Dialog):
     """Shows all of the address, its host first."""
 
     def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("linkDialog")
-        self.setWindowTitle(tr("Link"))
+        super().__init__("linkDialog", tr("Link"), parent)
         self._column = QVBoxLayout(self)
         self._column.setSpacing(8)
         self._column.addWidget(Label(question, style="muted", wraps=True))
-        self._address = named(QPlainTextEdit(shortened(address, LONGEST_SHOWN)), "linkAddress")
-        self._address.setAccessibleName(tr("The whole address"))
+        shown, spoken = shortened(address, LONGEST_SHOWN), tr("The whole address")
+        self._address = named(QPlainTextEdit(shown), "linkAddress", spoken)
         self._address.setReadOnly(True)
         self._address.setFixedHeight(ADDRESS_HEIGHT)
         self._address.setProperty("class", "field")

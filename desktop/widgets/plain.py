@@ -177,8 +177,9 @@ def show_tip(place: QPoint, words: str, widget: QWidget) -> None:
     QToolTip.showText(place, tip(words), widget)
 
 
-def action(words: str, parent: QObject, act: Callable[[], object]) -> QAction:
+def action(words: str, parent: QObject, act: Callable[[], object], name: str = "") -> QAction:
     made = QAction(unshortcut(words), parent)
+    made.setObjectName(name)
     made.triggered.connect(lambda _checked=False: act())
     return made
 

@@ -9,7 +9,6 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QHeaderView,
     QKeySequenceEdit,
     QTreeWidget,
@@ -20,7 +19,9 @@ from PySide6.QtWidgets import (
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN
 from desktop.search.folding import fold
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column
+from desktop.widgets.plain import named
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT = 620, 420
@@ -37,20 +38,15 @@ EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+
 USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
-class CommandPalette(QDialog):
+class CommandPalette(Dialog):
     """A field and the actions that match; Enter does the first, Up and Down choose another. Those
     that are not possible now are disabled, with the reason."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("commandPalette")
-        self.setWindowTitle(tr("All actions"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("commandPalette", tr("All actions"), parent, once=True)
         self._actions = [(menu, each) for menu, found in actions.items() for each in found]
         self.field = SearchField("paletteText", tr("Find an action"))
-        self._list = QTreeWidget()
-        self._list.setObjectName("paletteList")
-        self._list.setAccessibleName(tr("Actions"))
+        self._list = named(QTreeWidget(), "paletteList", tr("Actions"))
         self._list.setColumnCount(3)
         self._list.setHeaderHidden(True)
         self._list.setRootIsDecorated(False)
