@@ -54,11 +54,9 @@ class ChatController(ShownChat):
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__(services, replies, drafts)
-        self._engine = services.engine
-        self._blobs = services.blobs
         # Drafts on their way to the store, by chat: Enter may be pressed twice before they arrive.
         self._sending: dict[int | None, Draft] = {}
-        self.queue = MessageQueue(drafts, replies, services.tasks, self._send)
+        self.queue = MessageQueue(drafts, replies, self._tasks, self._send)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import PromptTooLongError, WaymarkError
@@ -19,7 +19,7 @@ from desktop.chat.shown_chat import ShownChat
 from desktop.documents.parts import estimated_tokens
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables.records import ChatPath, Message, alternating
 
 # Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
@@ -215,16 +215,14 @@ class DraftTokens:
     left: int
 
 
-class DraftSize(QObject):
+class DraftSize(Controller):
     """Counts with the model's tokenizer, one text at a time."""
 
     changed = Signal()
 
     def __init__(self, services: Services, chat: ShownChat) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
-        self._engine = services.engine
-        self._tasks = services.tasks
         self._wanted = ""
         # The counted text, the tokenizer, and the count.
         self._counted = ("", "", 0)
@@ -232,7 +230,7 @@ class DraftSize(QObject):
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
         chat.placed.connect(self._begin)
-        services.engine.changed.connect(self._begin)
+        self._engine.changed.connect(self._begin)
 
     @property
     def model(self) -> ModelInfo | None:

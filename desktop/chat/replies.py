@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import Generate
@@ -28,7 +28,7 @@ from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
@@ -44,7 +44,7 @@ STATES: dict[FinishReason, ReplyState] = {
 }
 
 
-class Replies(QObject):
+class Replies(Controller):
     """The replies in progress of all chats; switching chats cancels none.
 
     `streamed(message)`: the live reply has more text. `progressed(live)`: new status or numbers.
@@ -56,7 +56,7 @@ class Replies(QObject):
     ended = Signal(object, str, object)
 
     def __init__(self, services: Services) -> None:
-        super().__init__()
+        super().__init__(services)
         self.live: dict[int, LiveReply] = {}
         self._services = services
         self._runs: dict[int, ReplyRun] = {}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
@@ -16,7 +16,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
@@ -24,7 +24,7 @@ from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
-class ShownChat(QObject):
+class ShownChat(Controller):
     """Keeps the transcript in step with the store and the replies in progress.
 
     `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
@@ -44,15 +44,11 @@ class ShownChat(QObject):
     placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
-        super().__init__()
+        super().__init__(services)
         self.transcript = Transcript()
         self.shown_path = ChatPath()
         self._replies = replies
         self._drafts = drafts
-        self._database = services.database
-        self._tasks = services.tasks
-        self._remote = services.remote
-        self._settings = services.settings
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The text of each kind of format that was last in force, by chat.

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from core.api.chat import TextPart, UserMessage
 from core.api.commands import Generate
@@ -19,7 +19,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chat_list import ChatList, TrashList
 from desktop.i18n import tr
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats, folders, forks, message_tree, messages
 from desktop.store.tables.records import (
@@ -35,7 +35,7 @@ from desktop.store.tables.records import (
 LONGEST_PAUSE_S = 3600.0
 
 
-class ChatsController(QObject):
+class ChatsController(Controller):
     # Another chat is on screen, or the list has another order.
     shown_changed = Signal()
     deleted = Signal(int, str)
@@ -48,13 +48,11 @@ class ChatsController(QObject):
     time_passed = Signal()
 
     def __init__(self, services: Services, chat_list: ChatList, replies: Replies) -> None:
-        super().__init__()
+        super().__init__(services)
         self.chat_list = chat_list
         self.trash = TrashList()
         self.shown: int | None = None
         self._replies = replies
-        self._database = services.database
-        self._tasks = services.tasks
         # Delete can be pressed again while a reply is still being stopped.
         self._deleting: set[int] = set()
         chat_list.rename_asked.connect(self.rename)
@@ -170,7 +168,7 @@ ASK = UserMessage(
 )
 
 
-class Titles(QObject):
+class Titles(Controller):
     """Titles that the model writes while the engine is idle.
 
     A chat begins with its first words as a title. After its first reply the model is asked for one:
@@ -179,18 +177,17 @@ class Titles(QObject):
     """
 
     def __init__(self, services: Services, chats: ChatsController, replies: Replies) -> None:
-        super().__init__()
-        self._services, self._chats = services, chats
+        super().__init__(services)
+        self._chats = chats
         replies.ended.connect(self._on_end)
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
-        wanted = self._services.settings.settings.background.titles
+        wanted = self._settings.settings.background.titles
         if wanted and reply.state is ReplyState.COMPLETE:
-            self._services.tasks.spawn(self._entitle(live.chat), tr("Writing a title"))
+            self._tasks.spawn(self._entitle(live.chat), tr("Writing a title"))
 
     async def _entitle(self, chat: int) -> None:
-        database = self._services.database
-        chat_path = await database.run(_untitled, chat)
+        chat_path = await self._database.run(_untitled, chat)
         if chat_path is None or chat_path.place is not None:
             return
         try:
@@ -199,18 +196,18 @@ class Titles(QObject):
             # The next reply gives another chance.
             return
         if reply is not None:
-            await database.run(chats.entitle, chat, chats.title_of(reply))
+            await self._database.run(chats.entitle, chat, chats.title_of(reply))
             await self._chats.refresh()
 
     async def _ask(self, chat_path: ChatPath) -> str | None:
         """'' if it is no title, None if none was asked for or the request was stopped. Raises
         WaymarkError."""
-        model, settings = self._services.engine.model, self._services.settings.settings
+        model, settings = self._engine.model, self._settings.settings
         # The demo model only talks about its pictures.
         if model is None or model.path == str(DEMO_MODEL):
             return None
         command = Generate(
-            conversation=conversation_of(chat_path, self._services.blobs.path, ASK),
+            conversation=conversation_of(chat_path, self._blobs.path, ASK),
             chat=chat_path.key,
             side=True,
             idle=True,
@@ -218,7 +215,7 @@ class Titles(QObject):
             thinking=False if model.thinking_switch else None,
             cache=settings.cache,
         )
-        finished = await self._services.engine.client.ask(command).last()
+        finished = await self._engine.client.ask(command).last()
         if finished.reason == "cancelled":
             return None
         # A model that goes on and on has not written a title.

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, ParamSpec
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.commands import Forget
 from core.api.errors import EngineDiedError, NotDeletedError, WaymarkError
@@ -29,7 +29,7 @@ from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.search.search import SearchController
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store import backups, restored
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, documents, fields, message_tree, pictures
@@ -53,7 +53,7 @@ CLOCK_NAME = "trash-clock.json"
 CONFIRMED_AFTER_S = 86_400.0
 
 
-class Deletion(QObject):
+class Deletion(Controller):
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)
@@ -67,19 +67,16 @@ class Deletion(QObject):
         search: SearchController,
         folders: Folders,
     ) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chats = chats
         self._chat = chat
         self._pictures = pictures
         self._search = search
-        self._engine = services.engine
-        self._database = services.database
         self._folders = folders
-        self._tasks = services.tasks
         self._sending = False
-        services.engine.changed.connect(self.send_pending)
+        self._engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
-            lambda: services.tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
+            lambda: self._tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
         )
 
     def delete_everything(self) -> None:

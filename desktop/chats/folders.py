@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.presets import ChatSettings
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import folders
 from desktop.store.tables.folders import DeletedFolder
 from desktop.store.tables.messages import storable
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class FoldersController(QObject):
+class FoldersController(Controller):
     """Makes, renames, fills and deletes folders, and sets what new chats in them begin with."""
 
     # There is a new folder: its id.
@@ -35,9 +35,8 @@ class FoldersController(QObject):
     def __init__(
         self, services: Services, chats: ChatsController, chat: ShownChat, settings: ChatSettings
     ) -> None:
-        super().__init__()
+        super().__init__(services)
         self.chat_list = chats.chat_list
-        self._database, self._tasks = services.database, services.tasks
         self._chats, self._chat, self.settings = chats, chat, settings
         self.chat_list.folder_rename_asked.connect(self.rename)
         self.chat_list.fold_asked.connect(self.fold)

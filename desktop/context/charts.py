@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.stats import RequestStats
 from desktop.chat.replies import Replies
@@ -17,7 +17,7 @@ from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
 from desktop.numbers import format_count, format_seconds, format_speed
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import fields
 from desktop.store.tables.records import Reply
 
@@ -131,12 +131,11 @@ def value_words(metric: Metric, value: float | None) -> str:
             return format_seconds(value)
 
 
-class ChartsController(QObject):
+class ChartsController(Controller):
     changed = Signal()
 
     def __init__(self, services: Services, chat: ShownChat, replies: Replies) -> None:
-        super().__init__()
-        self._database, self._tasks = services.database, services.tasks
+        super().__init__(services)
         self._transcript = chat.transcript
         # Of the last month, read once and then added to.
         self._known: list[ReplyNumbers] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import takewhile
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import PrefillDraft, PrefillReply
@@ -28,7 +28,7 @@ from desktop.context.limit import LimitController
 from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
@@ -39,7 +39,7 @@ ID_BYTES = 4
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
-class IdlePrefill(QObject):
+class IdlePrefill(Controller):
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
@@ -53,14 +53,9 @@ class IdlePrefill(QObject):
         replies: Replies,
         documents: DocumentController,
     ) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
         self._limit = limit
-        self._settings = services.settings
-        self._engine = services.engine
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         # The last request for the draft, for an opened chat, and without the oldest turns.
         self._draft: Request[Prepared] | None = None
         self._opening: Request[Prepared] | None = None
@@ -80,7 +75,7 @@ class IdlePrefill(QObject):
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
         # A newly loaded model hasn't read the chat on screen.
-        services.engine.model_loaded.connect(lambda _model: self._on_shown())
+        self._engine.model_loaded.connect(lambda _model: self._on_shown())
         # A prefill after the deletion would bring its context back.
         chats.deleted.connect(self._cancel)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame
 
@@ -37,7 +37,7 @@ from desktop.chats.chats import ChatsController
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.settings.settings import CONTEXT_KEY
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
@@ -53,26 +53,21 @@ ASK = (
 )
 
 
-class LimitController(QObject):
+class LimitController(Controller):
     # `words`, `fill`, `longer` or `summarising` has changed.
     changed = Signal()
 
     def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
         self._chats = chats
-        self._settings = services.settings
-        self._engine = services.engine
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         self._plans: dict[int, int] = {}
         self._summary: Request[Finished] | None = None
         self._summarised: int | None = None
         self.trouble = ""
         chat.transcript.chat_changed.connect(self._forget_trouble)
         chat.busy_changed.connect(self.changed)
-        services.engine.changed.connect(self.changed)
+        self._engine.changed.connect(self.changed)
         self.changed.connect(self._mark_last)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import shiboken6
-from PySide6.QtCore import QObject, QPoint, QTimer
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton
 
@@ -25,7 +25,7 @@ from desktop.chat.drafts import Drafts
 from desktop.chat.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message
 from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
@@ -36,16 +36,11 @@ Target: TypeAlias = QAbstractButton | QAction
 CHANGED = "\N{HORIZONTAL ELLIPSIS} "
 
 
-class Predictions(QObject):
+class Predictions(Controller):
     def __init__(self, services: Services, chat: ChatController, drafts: Drafts) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
         self._drafts = drafts
-        self._engine = services.engine
-        self._settings = services.settings
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         self._pointed: tuple[Target, Deed] | None = None
         self._request: Request[Predicted] | None = None
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import SlowFileError, WaymarkError
@@ -33,7 +33,7 @@ from desktop.numbers import format_count
 from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.picture_files import Refusal
 from desktop.pictures.pictures import PictureController, in_words
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import documents as table
 from desktop.store.tables.messages import prefill_speeds
 from desktop.store.tables.records import Document
@@ -47,7 +47,7 @@ IDLE_MS = 30_000
 GLANCE_S = 0.01
 
 
-class DocumentController(QObject):
+class DocumentController(Controller):
     # Draft: documents were added, read, chosen from or removed.
     changed = Signal(object)
     # Draft: reading or counting went on.
@@ -56,11 +56,9 @@ class DocumentController(QObject):
     refused = Signal(object, object)
 
     def __init__(self, services: Services, pictures: PictureController) -> None:
-        super().__init__()
+        super().__init__(services)
         self.reader = DocumentReader()
         self.pictures = pictures
-        self._engine, self._database = services.engine, services.database
-        self._tasks = services.tasks
         # One document at a time, to limit memory; the helper's calls come from one thread.
         self._turn = asyncio.Lock()
         self._executor = DaemonExecutor("documents", 1)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.archive import ArchivedChat, ArchivedFolder, Moment
 from core.api.errors import NotAnExportError, WaymarkError
@@ -28,7 +28,7 @@ from desktop.export.reading import ChatsFile
 from desktop.export.writing import ZipWriter, in_thread
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
@@ -112,7 +112,7 @@ def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
     return read.model_copy(update={"presets": named})
 
 
-class BackupController(QObject):
+class BackupController(Controller):
     """`checked(words)`: a backup can be restored by `accept`, or not by `decline`; the words ask
     which. `checking`: the one asked about before can't be restored any more. `ready`: it is in
     place at the next start."""
@@ -129,34 +129,34 @@ class BackupController(QObject):
         export: ExportController,
         folders: Folders,
     ) -> None:
-        super().__init__()
-        self._services, self._chats, self._export = services, chats, export
+        super().__init__(services)
+        self._chats, self._export = chats, export
         self._folders = folders
         # The backup that the user is asked about.
         self._info: BackupInfo | None = None
         self._checks = False
 
     def back_up(self, path: Path) -> None:
-        self._services.tasks.spawn(self.write(path), tr("Backing up"))
+        self._tasks.spawn(self.write(path), tr("Backing up"))
 
     def restore(self, path: Path) -> None:
         if self._checks:
             self.said.emit(tr("Another backup is being checked."))
             return
-        self._services.tasks.spawn(self._check(path), tr("Restoring a backup"))
+        self._tasks.spawn(self._check(path), tr("Restoring a backup"))
 
     def accept(self) -> None:
-        self._services.tasks.spawn(self._finish(), tr("Restoring a backup"))
+        self._tasks.spawn(self._finish(), tr("Restoring a backup"))
 
     def decline(self) -> None:
         self._info = None
-        self._services.tasks.spawn(self._discard(), tr("Leaving a backup"))
+        self._tasks.spawn(self._discard(), tr("Leaving a backup"))
 
     async def write(self, path: Path) -> None:
         """Raises ExportError, StoreError."""
         chats = [each.id for each in self._chats.chat_list.chats]
-        folders = await self._services.database.run(read_folders)
-        settings = self._services.settings.settings
+        folders = await self._database.run(read_folders)
+        settings = self._settings.settings
         kind = partial(BackupWriter, folders=folders, settings=settings)
         await self._export.write(chats, path, kind)
         words = tr("Backed up to {path}: {chats}, with pictures, documents, presets and settings.")
@@ -236,7 +236,7 @@ class BackupController(QObject):
         info, self._info = self._info, None
         if info is None:
             return
-        settings = with_portable(self._services.settings.settings, info.settings)
+        settings = with_portable(self._settings.settings, info.settings)
         try:
             await in_thread(partial(restored.finish, self._folders, settings))
         except OSError as error:

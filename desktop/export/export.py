@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtPrintSupport import QPrinter
 
 from core.api.archive import ArchivedChat
@@ -34,7 +34,7 @@ from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.pictures import PictureController
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.database import Database
 from desktop.store.tables.records import Picture
 
@@ -75,7 +75,7 @@ class ImportReport:
         return "\n".join(lines)
 
 
-class ExportController(QObject):
+class ExportController(Controller):
     said = Signal(str)
     # list[ImportReport]: an import has ended.
     imported = Signal(object)
@@ -83,9 +83,7 @@ class ExportController(QObject):
     def __init__(
         self, services: Services, chats: ChatsController, pictures: PictureController
     ) -> None:
-        super().__init__()
-        self._database, self._blobs = services.database, services.blobs
-        self._tasks = services.tasks
+        super().__init__(services)
         self._chats, self._pictures = chats, pictures
 
     def export(self, chats: Sequence[int], path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import ImagePart
 from core.api.commands import MAX_RENDERED_EDGE, DescribeImage, RenderImage
@@ -29,7 +29,7 @@ from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.picture_files import Refusal, read_picture_file, why_no_picture
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables.records import Picture
 
 # Errors of the picture itself, not of the engine.
@@ -38,17 +38,14 @@ UNREADABLE = frozenset(
 )
 
 
-class PictureController(QObject):
+class PictureController(Controller):
     # Draft: pictures were added, removed or described.
     changed = Signal(object)
     # Draft, tuple[Refusal, ...]: pictures were not added.
     refused = Signal(object, object)
 
     def __init__(self, services: Services) -> None:
-        super().__init__()
-        self._engine = services.engine
-        self._blobs = services.blobs
-        self._tasks = services.tasks
+        super().__init__(services)
         # One picture at a time, to limit memory.
         self._turn = asyncio.Lock()
 
