@@ -14,7 +14,7 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
 from desktop.chat.transcript import ending_text
 from desktop.compare.compare import CompareController, Side
 from desktop.engine.engine_status import COMING, EngineStatus, Phase, shown_name

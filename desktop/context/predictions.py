@@ -22,7 +22,7 @@ from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import before_reply, conversation_of, draft_message
 from desktop.chat.drafts import Drafts
-from desktop.chat.row_actions import Deed
+from desktop.chat.rows.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Controller, Services

@@ -13,15 +13,15 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
-from desktop.chat.chat_dialogs import FormatDialog, InsertDialog
-from desktop.chat.chat_options import InstructionsPanel
-from desktop.chat.composer import Composer
+from desktop.chat.compose.chat_dialogs import FormatDialog, InsertDialog
+from desktop.chat.compose.chat_options import InstructionsPanel
+from desktop.chat.compose.composer import Composer
+from desktop.chat.compose.empty_page import EmptyPage, samples
 from desktop.chat.data.reading import Kind
-from desktop.chat.empty_page import EmptyPage, samples
-from desktop.chat.find_bar import FindBar
 from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.rows.find_bar import FindBar
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import LiveReply
-from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit import LimitBar
 from desktop.engine.error_words import error_text
 from desktop.i18n import tr

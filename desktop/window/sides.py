@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.chat.transcript_view import TranscriptView
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.context.context_panel import ContextPanel
 from desktop.i18n import tr
 from desktop.settings.settings_panel import SettingsPanel

@@ -18,9 +18,9 @@ from desktop.app import App
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import LiveReply
-from desktop.chat.user_row import UserRow
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
@@ -138,7 +138,7 @@ def no_drafts() -> Drafts:
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
     database = SimpleNamespace(run_now=lambda stored: [])
-    rest = {"tasks": tasks, "database": database, "settings": None}
+    rest = {"tasks": tasks, "database": database, "settings": None, "remote": None}
     services = cast(Services, SimpleNamespace(engine=engine, blobs=BlobStore(Path()), **rest))
     pictures = PictureController(services)
     return Drafts(services, pictures, DocumentController(services, pictures))

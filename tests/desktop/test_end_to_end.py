@@ -18,9 +18,9 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.chat.chat_dialogs import FormatDialog
+from desktop.chat.compose.chat_dialogs import FormatDialog
 from desktop.chat.data.json_body import DataView
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
 from desktop.store.folders import SAMPLE_PICTURES, Folders

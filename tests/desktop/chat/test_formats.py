@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat.chat_dialogs import GRAMMAR, FormatDialog
-from desktop.chat.chat_dialogs import SCHEMA as EXAMPLE
+from desktop.chat.compose.chat_dialogs import GRAMMAR, FormatDialog
+from desktop.chat.compose.chat_dialogs import SCHEMA as EXAMPLE
 from desktop.chat.data import reading
 from desktop.chat.data.json_body import DataView
 from desktop.chat.data.reading import Kind, format_of, text_of
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.window.sides import tab_stops

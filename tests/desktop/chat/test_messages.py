@@ -17,10 +17,10 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
+from desktop.chat.compose.message_editor import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.message_editor import ComposerText
-from desktop.chat.message_row import MessageRow
+from desktop.chat.rows.message_row import MessageRow
 from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

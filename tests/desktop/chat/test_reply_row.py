@@ -14,9 +14,9 @@ from core.api.events import Generated
 from core.api.stats import DraftCounts
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row
 from desktop.numbers import numbers_text
 from desktop.store.tables.records import Message, Reply, ReplyState

@@ -15,11 +15,11 @@ from core.api.stats import RequestStats
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowPlaces, RowWidget
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_widgets import RowPlaces, RowWidget
+from desktop.chat.rows.transcript_view import BUILT_AT_ONCE, TranscriptView
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import LiveReply, Row, Transcript
-from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
-from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from desktop.window.sides import move_focus

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QWidget
 
 from core.api.stats import RequestStats
 from desktop.app import App
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words

@@ -11,8 +11,8 @@ from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.events import Predicted
 from core.api.stats import RequestStats
 from desktop.app import App
-from desktop.chat.message_editor import MessageEditor
-from desktop.chat.row_actions import Deed, DeedKind
+from desktop.chat.compose.message_editor import MessageEditor
+from desktop.chat.rows.row_actions import Deed, DeedKind
 from desktop.context.predictions import CHANGED, another_model_words, words_for
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine

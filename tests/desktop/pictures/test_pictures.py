@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
-from desktop.chat.message_editor import ComposerText, MessageEditor
+from desktop.chat.compose.message_editor import ComposerText, MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
 from desktop.window.window_dialogs import suggested_name

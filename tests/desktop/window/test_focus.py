@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdi
 
 from core.api.events import FinishReason
 from desktop.app import App
+from desktop.chat.compose.message_editor import ComposerText
 from desktop.chat.markdown.block_text import BlockText
-from desktop.chat.message_editor import ComposerText
 from desktop.pictures.picture_strip import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png

@@ -28,7 +28,7 @@ from core.downloads import jobs
 from desktop.app import App
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown import markdown_body
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.pictures.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QWidget
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_row import ReplyRow, Unfolded
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.reply_row import ReplyRow, Unfolded
+from desktop.chat.rows.row_actions import RowActions
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import Row
-from desktop.chat.user_row import UserRow
 from desktop.widgets.pacing import pace
 
 

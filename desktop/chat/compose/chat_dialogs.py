@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop import theme
-from desktop.chat.chat_options import text_field
+from desktop.chat.compose.chat_options import text_field
 from desktop.chat.data.reading import Formats, Kind, format_of
 from desktop.i18n import tr
 from desktop.widgets.dialogs import Dialog

@@ -21,7 +21,7 @@ from desktop import theme
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
-from desktop.chat.row_actions import Deed, RowActions
+from desktop.chat.rows.row_actions import Deed, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton

@@ -10,9 +10,9 @@ from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 
 from desktop import theme
 from desktop.chat.chat import ChatController
-from desktop.chat.chat_options import ComposerFormat
+from desktop.chat.compose.chat_options import ComposerFormat
+from desktop.chat.compose.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.context_fill import DraftSize, DraftTokens
-from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.documents.documents import DocumentController
 from desktop.i18n import tr

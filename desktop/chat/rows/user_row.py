@@ -7,14 +7,14 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from desktop import theme
+from desktop.chat.compose.message_editor import MessageEditor
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.block_text import INDENT, SHORT_TEXT, BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
-from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import MessageRow
-from desktop.chat.row_actions import Deed, RowActions
+from desktop.chat.rows.message_row import MessageRow
+from desktop.chat.rows.row_actions import Deed, RowActions
 from desktop.chat.transcript import Row
 from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr

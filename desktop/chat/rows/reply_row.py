@@ -7,14 +7,14 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from desktop import theme
+from desktop.chat.compose.message_editor import PAUSE_MS, ComposerText
 from desktop.chat.data.json_body import SOURCE, JsonBody
 from desktop.chat.data.reading import Formats, Reading
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.message_editor import PAUSE_MS, ComposerText
-from desktop.chat.message_row import MessageRow
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.message_row import MessageRow
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft

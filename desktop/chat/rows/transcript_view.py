@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainT
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.text_selection import TextField, text_selection
-from desktop.chat.row_widgets import RowPlaces, RowWidget, RowWidgets
+from desktop.chat.rows.row_widgets import RowPlaces, RowWidget, RowWidgets
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import Row, Transcript
-from desktop.chat.user_row import UserRow
 from desktop.i18n import tr
 from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace

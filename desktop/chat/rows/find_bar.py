@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QTextEdit
 
 from desktop import theme
 from desktop.chat.markdown.text_selection import TextField, fields_in
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowWidget
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_widgets import RowWidget
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import Transcript
-from desktop.chat.transcript_view import TranscriptView
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
