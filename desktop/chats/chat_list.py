@@ -1,4 +1,4 @@
-"""The models of the lists of chats and of deleted chats."""
+"""The model of the list of chats."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, Qt, Signa
 
 from desktop.i18n import tr
 from desktop.numbers import count_of
-from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
-from desktop.store.tables.records import Chat, DeletedMessages, Folder, Trashed
+from desktop.store.tables.records import Chat, Folder
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
+from desktop.widgets.two_lines import LONGEST_TITLE, AnyIndex
 
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
@@ -234,46 +233,3 @@ def sections(
         head = next((head for start, head in heads if chat.used >= start), month)
         found.setdefault(tr("Pinned") if chat.pinned else head, []).append(chat)
     return {head: each for head, each in found.items() if each or isinstance(head, Folder)}
-
-
-class TrashList(QAbstractListModel):
-    """Deleted chats and messages, each with the day until which it can be restored."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.items: list[Trashed] = []
-
-    @property
-    def chats(self) -> list[Chat]:
-        return [each for each in self.items if isinstance(each, Chat)]
-
-    def show(self, items: Sequence[Trashed]) -> None:
-        if list(items) != self.items:
-            self.beginResetModel()
-            self.items = list(items)
-            self.endResetModel()
-
-    def item_at(self, index: AnyIndex) -> Trashed | None:
-        return self.items[index.row()] if index.isValid() else None
-
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.items)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        item = self.items[index.row()]
-        day = datetime.fromtimestamp(min(item.deleted + TRASH_S, LAST_MOMENT))
-        words = tr("Kept until {}").format(f"{day.day} {day:%B}")
-        if isinstance(item, DeletedMessages):
-            words = f"{count_of(item.count, 'message')}. {words}"
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return shortened(item.title, LONGEST_TITLE)
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{item.title}, {words}"
-            case Qt.ItemDataRole.ToolTipRole:
-                return tip(f"{item.title}, {words}")
-            case _:
-                chat = item.id if isinstance(item, Chat) else item.chat
-                return {CHAT_ROLE: chat, NOTE_ROLE: words}.get(role)

@@ -17,7 +17,8 @@ from core.api.params import SamplingParams
 from desktop.chat.conversation import conversation_of
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
-from desktop.chats.chat_list import ChatList, TrashList
+from desktop.chats.chat_list import ChatList
+from desktop.chats.trash import TrashList
 from desktop.i18n import tr
 from desktop.services import Controller, Services
 from desktop.store.folders import DEMO_MODEL
@@ -89,6 +90,13 @@ class ChatsController(Controller):
 
     def restore(self, chat: int, opened: bool = True) -> None:
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
+
+    def bring_back(self, item: Trashed) -> None:
+        """Restore it without opening its chat."""
+        if isinstance(item, DeletedMessages):
+            self.restore_messages(item)
+        else:
+            self.restore(item.id, opened=False)
 
     def restore_messages(self, gone: DeletedMessages) -> None:
         self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))

@@ -11,7 +11,7 @@ from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
 from desktop.chats.list_views import ChatsView, set_up
-from desktop.chats.trash_page import TrashPage
+from desktop.chats.trash import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.records import Chat, Folder
@@ -52,7 +52,7 @@ class SideBar(QFrame):
         )
         self._nothing = Label(name="chatSearchNone", style="muted", wraps=True)
         self._open_trash = Button(name="openTrash", style="flat")
-        self.trash = TrashPage(chats)
+        self.trash = TrashPage(chats.trash)
         self._pages = QStackedWidget()
         self._move = MoveMenu(folders, self)
         self._folder_menu = FolderMenu(folders, self)
@@ -164,6 +164,7 @@ class SideBar(QFrame):
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)
         self.trash.left.connect(self._leave_trash)
+        self.trash.restore_asked.connect(chats.bring_back)
         theme.signals().changed.connect(self._draw)
 
     def _enable(self) -> None:

@@ -56,8 +56,8 @@ class CompareDialog(Dialog):
         self.message.setFixedHeight(theme.px(MESSAGE_HEIGHT))
         self._files = Label(name="compareFiles", style="muted small")
         self._drop = IconButton("close", tr("Leave them out"), name="compareDropFiles")
-        self._start = Button(tr("Compare"), name="compareStart", style="primary")
-        self._stop = Button(tr("Stop"), name="compareStop")
+        self._start = self.button("compareStart", tr("Compare"), self._on_start, "primary")
+        self._stop = self.button("compareStop", tr("Stop"), compare.stop)
         self._said = Label(name="compareWords", style="muted small", wraps=True)
         self.choices = (
             named(QComboBox(), "compareFirst", tr("First model")),
@@ -70,10 +70,7 @@ class CompareDialog(Dialog):
         self._refresh()
 
     def _build(self) -> None:
-        close = Button(tr("Close"), name="compareClose")
-        close.clicked.connect(self.close)
-        for each in (self._start, self._stop, close):
-            each.setAutoDefault(False)
+        close = self.button("compareClose", tr("Close"), self.close)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addWidget(self.message)
         parts.addLayout(row(self._files, self._drop, None))
@@ -89,8 +86,6 @@ class CompareDialog(Dialog):
         self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
-        self._start.clicked.connect(self._on_start)
-        self._stop.clicked.connect(self._compare.stop)
         # A picture of the screen hides it for a moment, and does not stop it.
         self.finished.connect(self._compare.stop)
         self._drop.clicked.connect(lambda: self._attach(()))

@@ -132,26 +132,22 @@ class DocumentDialog(Dialog):
         sides.addWidget(self.text)
         sides.setSizes([theme.px(LIST_WIDTH), theme.px(WIDTH - LIST_WIDTH)])
         buttons = self._choosing() if self._choose else []
-        close = Button(tr("Cancel") if self._choose else tr("Close"), name="documentClose")
-        close.clicked.connect(self.close)
-        use = Button(tr("Use these"), name="documentUse", style="primary")
-        use.clicked.connect(self._use)
+        words = tr("Cancel") if self._choose else tr("Close")
+        close = self.button("documentClose", words, self.close)
+        use = self.button("documentUse", tr("Use these"), self._use, "primary")
         use.setVisible(self._choose is not None)
         bottom = row(*buttons, None, close, use, spacing=8)
-        for button in (*buttons, close, use):
-            button.setAutoDefault(False)
         parts = (self.field, (sides, 1), self._said, bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
         self.fit(WIDTH, HEIGHT)
 
     def _choosing(self) -> list[Button]:
-        everything = Button(tr("All"), name="documentAll")
-        everything.clicked.connect(lambda: self.parts.choose(range(len(self._document.parts))))
-        found = Button(tr("Only those found"), name="documentFound")
-        found.clicked.connect(lambda: self.parts.choose(self.parts.shown))
+        parts, places = self.parts, range(len(self._document.parts))
+        everything = self.button("documentAll", tr("All"), lambda: parts.choose(places))
+        words = tr("Only those found")
+        found = self.button("documentFound", words, lambda: parts.choose(parts.shown))
         tip = tr("Choose the parts with the most matches, as many as the context has room for")
-        fit = Button(tr("The best that fit"), name="documentFit", tip=tip)
-        fit.clicked.connect(self._choose_best)
+        fit = self.button("documentFit", tr("The best that fit"), self._choose_best, tip=tip)
         fit.setVisible(self._room is not None)
         return [everything, found, fit]
 

@@ -51,8 +51,7 @@ class GetModelDialog(Dialog):
         self.search = SearchField("modelSearch", tr("Search Hugging Face, or paste Org/Name"))
         self.search.found.connect(self.ask)
         self.search.left.connect(self.close)
-        find = Button(tr("Search"), name="modelSearchStart")
-        find.clicked.connect(self.ask)
+        find = self.button("modelSearchStart", tr("Search"), self.ask)
         self._settings = Button(tr("Connection"), name="networkToggle")
         self._settings.setCheckable(True)
         self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
@@ -84,10 +83,8 @@ class GetModelDialog(Dialog):
             self._list_catalogue()
 
     def _build(self, find: Button) -> None:
-        close = Button(tr("Close"), name="getModelClose")
-        close.clicked.connect(self.close)
-        for each in (find, close, self._settings):
-            each.setAutoDefault(False)
+        close = self.button("getModelClose", tr("Close"), self.close)
+        self._settings.setAutoDefault(False)
         self._scroll = scrolled(self._list, "downloadScroll")
         models = QWidget()
         row((self._found, 3), (self._details, 2), of=models, margins=(0, 0, 0, 0), spacing=12)

@@ -19,15 +19,14 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
-from desktop.models.moving import MoveController, MoveRow
-from desktop.models.removal import Removal, plan_removal, trash
+from desktop.models.moving import MoveController, MoveRow, Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action, named
+from desktop.widgets.plain import Label, action, named
 from desktop.widgets.search_field import SearchField
 from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
 
@@ -94,18 +93,13 @@ class LibraryDialog(Dialog):
         # With rows of one height, Qt asks only for the visible ones.
         view.setUniformItemSizes(True)
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
-        self._folders = Button(tr("Folders"), name="libraryFolders")
+        self._folders = self.button("libraryFolders", tr("Folders"), self._open_folders)
         self._menu = named(QMenu(self), "libraryFoldersMenu")
         self._add = action(tr("Add a folder…"), self, self._choose_folder, "actionAddModelFolder")
         self._again = action(tr("Look again"), self, self._look_again, "actionLookAgain")
-        get = Button(tr("Get a model…"), name="libraryGet")
-        get.clicked.connect(self.get_asked)
-        compare = Button(tr("Compare two models…"), name="libraryCompare")
-        compare.clicked.connect(self.compare_asked)
-        close = Button(tr("Close"), name="libraryClose")
-        close.clicked.connect(self.close)
-        for each in (self._folders, get, compare, close):
-            each.setAutoDefault(False)
+        get = self.button("libraryGet", tr("Get a model…"), self.get_asked)
+        compare = self.button("libraryCompare", tr("Compare two models…"), self.compare_asked)
+        close = self.button("libraryClose", tr("Close"), self.close)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addLayout(row((self.search, 1), self._folders, get))
         parts.addWidget(self._said)
@@ -125,7 +119,6 @@ class LibraryDialog(Dialog):
         self.view.selectionModel().currentChanged.connect(self._refresh)
         self.view.activated.connect(self._load)
         self.view.delete_asked.connect(self._ask_to_delete)
-        self._folders.clicked.connect(self._open_folders)
         details = self.details
         details.load.clicked.connect(self._load)
         details.eject.clicked.connect(self._settings.engine.unload)

@@ -103,9 +103,7 @@ class SearchDialog(Dialog):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         # With rows of one height, Qt asks only for the visible ones.
         self.list.setUniformItemSizes(True)
-        close = Button(tr("Close"), name="searchClose")
-        close.clicked.connect(self.close)
-        close.setAutoDefault(False)
+        close = self.button("searchClose", tr("Close"), self.close)
         filters = row(self._when, self._model, self._chat, self._pictures, None, spacing=8)
         bottom = row((self._said, 1), close)
         parts = (self.field, filters, (self.list, 1), bottom)

@@ -67,9 +67,7 @@ class LocalServerDialog(Dialog):
             margins=(0, 0, 10, 0),
             spacing=10,
         )
-        close = Button(tr("Close"), name="localServerClose")
-        close.setAutoDefault(False)
-        close.clicked.connect(self.close)
+        close = self.button("localServerClose", tr("Close"), self.close)
         scroll = scrolled(content, "localServerScroll")
         column((scroll, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
         # A key is shown once.

@@ -47,6 +47,13 @@ class Dialog(QDialog):
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))
 
+    def button(self, name: str, words: str, act: object, style: str = "", tip: str = "") -> Button:
+        """A button that Enter doesn't press: it belongs to the dialog's fields."""
+        made = Button(words, name=name, style=style, tip=tip)
+        made.setAutoDefault(False)
+        made.clicked.connect(act)
+        return made
+
 
 async def outcome(dialog: QDialog) -> int:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.pacing import pace
+from desktop.widgets.plain import named
 
 # Characters per step: a few milliseconds even if each has its own line.
 STEP = 4_000
@@ -227,3 +228,10 @@ def too_long(text: str) -> str:
         words = tr("a message can have {most} lines, and this text has {count}.")
         return words.format(count=format_count(lines), most=format_count(MOST_LINES))
     return ""
+
+
+def text_field(name: str, spoken: str) -> LongText:
+    field = named(LongText(), name, spoken)
+    field.setProperty("class", "field")
+    field.setTabChangesFocus(True)
+    return field

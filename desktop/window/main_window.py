@@ -17,7 +17,7 @@ from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.background import Closing, Tray
 from desktop.chats.side_bar import SideBar
-from desktop.context.chart_view import ChartBox
+from desktop.context.charts import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.engine.error_words import error_text

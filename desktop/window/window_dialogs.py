@@ -30,7 +30,7 @@ from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
 from desktop.pictures.screen_part import choose_screen_part
 from desktop.presets import ChatSettingsDialog
-from desktop.remote.servers_dialog import ServersDialog
+from desktop.remote.remote import ServersDialog
 from desktop.search.index import Hit
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat.compose.chat_dialogs import GRAMMAR, FormatDialog
-from desktop.chat.compose.chat_dialogs import SCHEMA as EXAMPLE
+from desktop.chat.compose.chat_options import GRAMMAR, FormatDialog
+from desktop.chat.compose.chat_options import SCHEMA as EXAMPLE
 from desktop.chat.data import reading
 from desktop.chat.data.json_body import DataView
 from desktop.chat.data.reading import Kind, format_of, text_of

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, ChatList, TrashList, sections
+from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, ChatList, sections
+from desktop.chats.trash import TrashList
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
 from desktop.widgets.two_lines import NOTE_ROLE

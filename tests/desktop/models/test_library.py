@@ -25,8 +25,7 @@ from desktop.models import library as library_module
 from desktop.models.library import Place
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.library_list import family_name
-from desktop.models.moving import plan_move
-from desktop.models.removal import Removal, TrashError, plan_removal, trash
+from desktop.models.moving import Removal, TrashError, plan_move, plan_removal, trash
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.conftest import OpenApp, until
