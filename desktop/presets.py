@@ -21,7 +21,7 @@ from desktop.widgets.plain import Button, Label, named, unshortcut
 
 
 class ChatSettings(QObject):
-    """Has the interface of `SettingsController` that editors of settings need.
+    """Has the interface of `SettingsController` for editors.
 
     A value that equals the one for all chats is not stored, so the chat follows that one again.
     """
@@ -52,11 +52,11 @@ class ChatSettings(QObject):
         return Begin(self._chat.instructions, self._chat.format, self._chat.own)
 
     def usual_in(self, folder: Folder | None) -> Begin:
-        """Settings of new chats in the folder; None means outside folders."""
+        """Settings of new chats in the folder."""
         return folder.begin if folder and folder.begin else self.presets.begin
 
     def place_new_chat(self, folder: Folder | None) -> None:
-        """Have the next new chat in this folder; None is in no folder."""
+        """None is in no folder."""
         before = self.usual_in(self._chat.new_folder)
         self._chat.begin_new_chats(folder, before, self.usual_in(folder))
 
@@ -123,7 +123,7 @@ class ChatSettings(QObject):
         self.done.emit(said, lambda: self._store(before))
 
     def use_for_new(self, name: str) -> None:
-        """Begin new chats with this preset; '' for none."""
+        """'' for none."""
         self._store(self.presets.model_copy(update={"default": name}))
 
     def _store(self, presets: PresetSettings) -> None:
@@ -205,8 +205,6 @@ class ChatSettingsDialog(Dialog):
 
 
 class PresetsBox(QWidget):
-    """Chooses, saves and deletes presets, and the one of new chats."""
-
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__()
         self._settings = settings

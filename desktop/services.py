@@ -1,4 +1,4 @@
-"""Services that nearly every controller needs, as one argument, and the base that keeps them."""
+"""Services of nearly every controller, and the base class that keeps them."""
 
 from __future__ import annotations
 

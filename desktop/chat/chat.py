@@ -39,11 +39,11 @@ from desktop.store.tables.records import (
 
 
 class ChatController(ShownChat):
-    """Actions of the user on the shown chat.
+    """A message is stored before the engine gets it.
 
-    A message is in the store before the engine gets it. `refused(str)`: why nothing was sent.
+    `refused(str)`: why nothing was sent. `said(str)`: why nothing was done.
     `deleted(DeletedMessages)`: messages went to the trash. `moved(Moved)`: messages follow another
-    version now. `said(str)`: why nothing was done.
+    version now.
     """
 
     refused = Signal(str)
@@ -60,7 +60,7 @@ class ChatController(ShownChat):
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
-        """The picture files that messages not sent yet need."""
+        """Picture files that unsent messages need."""
         sending = [each for draft in self._sending.values() for each in draft.ready_pictures()]
         return self._drafts.digests() | {each.digest for each in sending}
 
@@ -94,7 +94,6 @@ class ChatController(ShownChat):
             )
 
     def go_on(self, reply: int) -> None:
-        """Continue the last reply, which was stopped or cut off."""
         row = self.transcript.row_of(reply)
         if row is not None and row.can_go_on:
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
@@ -148,7 +147,8 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
-        """The group of a picture: those of the draft, of the shown chat, or of edited messages."""
+        """Find the draft's, the chat's or the edited messages' pictures, whichever include this
+        one."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
         for group in (self.draft.ready_pictures(), shown, self._drafts.edited_pictures()):
             pictures = {each.digest: each for each in group}
@@ -214,7 +214,7 @@ class ChatController(ShownChat):
 
     @property
     def _here(self) -> ModelInfo | None:
-        """The model that writes the next reply; a server says itself what it can't take."""
+        """None for a chat on a server, which says itself what it can't take."""
         return self._engine.model if self.place is None else None
 
     def _sendable(self, draft: Draft) -> bool:
@@ -269,8 +269,8 @@ class ChatController(ShownChat):
         self.stored.emit()
 
     async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
-        """The ids of a reply with another text, so that what is before the edit is not read again;
-        None without the model that wrote it: then the text is tokenized later."""
+        """The ids of a reply with another text, so that the part before the edit is reused; None
+        without the model that wrote it."""
         reply, model = api_message(message, self._blobs.path), self._engine.model
         ids = message.reply.ids if message.reply else None
         if model is None or ids is None or ids.tokenizer != model.tokenizer:

@@ -1,4 +1,4 @@
-"""Text typed and not sent: drafts and instructions, which are stored, and edits in memory."""
+"""Unsent text: drafts and instructions, which are stored, and edits in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORED_AFTER_MS = 500
 
 
 class Drafts:
-    """One draft per chat, one (of None) for a new chat, and one per message being edited."""
+    """One draft per chat, one (None) for a new chat, and one per edited message."""
 
     def __init__(
         self, services: Services, pictures: PictureController, documents: DocumentController
@@ -57,7 +57,7 @@ class Drafts:
         return self._drafts[chat]
 
     def fresh(self, chat: int | None) -> Draft:
-        """An empty draft; that of a new chat has what the default preset says."""
+        """A new chat's draft has what the default preset says."""
         if chat is not None:
             return Draft()
         draft = Draft()
@@ -162,7 +162,7 @@ class Drafts:
     # Instructions.
 
     def instruct(self, chat: int | None, system: str) -> None:
-        """Of None, for a new chat."""
+        """`chat` None is a new chat."""
         if chat is None:
             self.of(None).system = system
             self._changed.add(None)
@@ -202,11 +202,10 @@ class Drafts:
         self._edits = {key: edit for key, edit in self._edits.items() if edit[0] not in gone}
 
     def clear(self) -> None:
-        """Stored drafts are deleted elsewhere."""
         for known in (self._drafts, self._changed, self._edits, self._typed, self._unstored):
             known.clear()
 
     async def store_at_closing(self) -> None:
-        """Store all drafts; call when no task runs."""
+        """Call when no task runs."""
         for chat in list(self._drafts):
             await attempted("storing a draft", partial(self._save, chat))

@@ -1,4 +1,4 @@
-"""Replies in progress: one `ReplyRun` each, from waiting for the model to the stored end."""
+"""Replies in progress, each from waiting for the model to its stored end."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ STATES: dict[FinishReason, ReplyState] = {
 
 
 class Replies(Controller):
-    """The replies in progress of all chats; switching chats cancels none.
+    """Switching chats cancels none.
 
-    `streamed(message)`: the live reply has more text. `progressed(live)`: new status or numbers.
-    `ended(live, text, reply)`: the final text and record, as stored.
+    `streamed(message)`: more text. `progressed(live)`: new status or numbers. `ended(live, text,
+    reply)`: as stored.
     """
 
     streamed = Signal(int)
@@ -62,7 +62,7 @@ class Replies(Controller):
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
-        """Have a reply written here or at the chat's place, with the chat's own settings."""
+        """Have it written here or at the chat's place, with the chat's own settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, of, self._services, self)
@@ -225,7 +225,7 @@ class ReplyRun:
         return await self._follow(self._request)
 
     async def _remote_end(self, place: Place) -> Finished | ErrorInfo | None:
-        """How a server's reply ended; None if it was stopped before it was sent."""
+        """None if it was stopped before it was sent."""
         self._live.model = f"{place.model} ({host_of(place.address)})"
         self._live.stats = None
         self._say(tr("Waiting for {host}").format(host=host_of(place.address)))
@@ -296,7 +296,7 @@ class ReplyRun:
 def ending(
     live: LiveReply, last: Finished | ErrorInfo | None, *, remote: bool = False
 ) -> tuple[str, Reply]:
-    """The final text and record of a reply by its request's end; None: it was not sent."""
+    """The final text and record; without `last` nothing was sent."""
     # Servers give no ids, or those of their own tokenizer.
     begun = isinstance(last, Finished) and (last.reply.ids or remote)
     if isinstance(last, Finished) and begun:
@@ -340,7 +340,6 @@ def queued_text(ahead: int) -> str:
 
 
 def prefill_text(event: Prefilling) -> str:
-    """An image takes longer than the text around it."""
     report, parts = event.stats.remote, event.stats.parts
     if report is not None and not report.prompt:
         return tr("Waiting for {host}").format(host=report.host)

@@ -1,4 +1,4 @@
-"""The chat on screen: its rows, its draft, its options, and whether a reply is in progress."""
+"""The chat on screen: rows, draft, options, and whether a reply is in progress."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 class ShownChat(Controller):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
-    `reply_typed(message, text)`: while editing a reply.
-    `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
-    the next reply may have changed.
+    `shown(chat)`: another chat, or None. `draft_typed()`, `reply_typed(message, text)`: the user
+    paused typing. `busy_changed()`: the last reply has begun or ended. `placed()`: the next reply's
+    place may have changed.
     """
 
     shown = Signal(object)
@@ -62,7 +61,7 @@ class ShownChat(Controller):
 
     @property
     def key(self) -> str:
-        """The chat's name in the engine's cache; on the empty page, that of a new chat."""
+        """The chat's name in the engine's cache, or a new chat's."""
         return self.draft.key if self.transcript.chat is None else self.shown_path.key
 
     @property
@@ -97,12 +96,10 @@ class ShownChat(Controller):
 
     @property
     def new_folder(self) -> Folder | None:
-        """The folder of a new chat."""
         return self._drafts.of(None).folder
 
     def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
-        """Move new chats to the folder. They get the settings `begin`, unless the user has changed
-        theirs from `before`."""
+        """New chats get the settings `begin`, unless the user has changed theirs from `before`."""
         draft = self._drafts.of(None)
         draft.folder = folder
         if draft.begin == before:
@@ -113,7 +110,6 @@ class ShownChat(Controller):
 
     @property
     def settings(self) -> AppSettings:
-        """The settings of the next replies."""
         return with_own(self._settings.settings, self.own)
 
     def set_own(self, own: Mapping[str, Any]) -> None:
@@ -140,7 +136,7 @@ class ShownChat(Controller):
         return place is None or not begun or place.address in self.shown_path.agreed
 
     def run_at(self, place: Place | None) -> None:
-        """Have the next replies written there, which the user agreed to."""
+        """The user has agreed to it."""
         chat = self.transcript.chat
         if chat is None:
             self._remote.place_new_chats(place)
@@ -154,7 +150,7 @@ class ShownChat(Controller):
         await self.show_again(chat)
 
     def last_written(self, kind: Kind) -> str:
-        """The text of the last format of this kind, '' if there was none."""
+        """The last format's text of this kind, or ''."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
         known = [text_of(each) for each in (*replies, self.format) if each and each.kind == kind]
         written = self._written.get(self.transcript.chat, {})
@@ -170,7 +166,7 @@ class ShownChat(Controller):
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     async def open_at(self, chat: int, message: int) -> None:
-        """With the path that leads to this message."""
+        """Show the path that leads to this message."""
         self._wanted = chat
         await self._database.run(messages.choose_path, message)
         await self.show_again(chat)
@@ -221,7 +217,7 @@ class ShownChat(Controller):
         self.open(None)
 
     def look_again(self, chat: int) -> None:
-        """Read the chat again if it is the one to show: it was changed elsewhere."""
+        """Read the chat again if it is to be shown: it was changed elsewhere."""
         if chat == self._wanted:
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 

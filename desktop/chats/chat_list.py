@@ -28,8 +28,7 @@ _NOWHERE = QModelIndex()
 
 
 class ChatList(QAbstractListModel):
-    """Chats that match the search, in folders and sections; a row is a chat, a folder, or the head
-    of a section."""
+    """Chats that match the search; a row is a chat, a folder, or the head of a section."""
 
     rename_asked = Signal(int, str)
     # By the user, of folders: rename one; fold it or unfold it; move a chat into one, or out of all
@@ -71,7 +70,6 @@ class ChatList(QAbstractListModel):
         return None if chat is None else self._places.get(chat)
 
     def index_of(self, chat: int | None) -> QModelIndex:
-        """Its row; none while it is not shown."""
         row = None if chat is None else self._rows_of.get(chat)
         return QModelIndex() if row is None else self.index(row)
 
@@ -82,7 +80,6 @@ class ChatList(QAbstractListModel):
         return QModelIndex()
 
     def first(self) -> QModelIndex:
-        """The first chat, or none."""
         return next(map(self.index_of, self._rows_of), QModelIndex())
 
     def row_at(self, index: AnyIndex) -> Chat | Folder | str:
@@ -98,13 +95,13 @@ class ChatList(QAbstractListModel):
         return row if isinstance(row, Folder) else None
 
     def turn(self, folder: Folder, is_open: bool | None = None) -> None:
-        """Show or hide its chats; None does the other one. All matches of a search are shown."""
+        """Show or hide its chats, or switch for None. A search shows all matches."""
         folded = not folder.folded if is_open is None else not is_open
         if not self.searched and folded != folder.folded:
             self.fold_asked.emit(folder.id, folded)
 
     def drop(self, data: QMimeData, index: AnyIndex) -> None:
-        """Move a dragged chat to where this row is; out of its folder if it is no row."""
+        """Move a dragged chat to this row, or out of its folder."""
         chat = _dragged(data)
         row = self.row_at(index)
         folder = row.id if isinstance(row, Folder) else None
@@ -203,7 +200,6 @@ def _spoken(chat: Chat, busy: str) -> str:
 
 
 def _dragged(data: QMimeData) -> int | None:
-    """The chat, or None."""
     digits = bytes(data.data(CHAT_MIME).data())
     return int(digits) if digits.isdigit() and len(digits) < 20 else None
 

@@ -1,6 +1,4 @@
-"""Renames, pins, forks, deletes and restores chats, has the model title them, and keeps their lists
-up to date.
-"""
+"""Changes chats, keeps their lists up to date, and has the model write titles."""
 
 from __future__ import annotations
 
@@ -83,7 +81,6 @@ class ChatsController(Controller):
         self._tasks.spawn(self._change(chats.pin, chat, pinned), tr("Pinning a chat"))
 
     def delete(self, chat: int) -> None:
-        """Move a chat to the trash."""
         if chat not in self._deleting:
             self._deleting.add(chat)
             self._tasks.spawn(self._delete(chat), tr("Deleting a chat"))
@@ -102,7 +99,6 @@ class ChatsController(Controller):
         self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))
 
     def fork(self, chat: int, message: int) -> None:
-        """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:
@@ -179,9 +175,9 @@ ASK = UserMessage(
 class Titles(Controller):
     """Titles that the model writes while the engine is idle.
 
-    A chat begins with its first words as a title. After its first reply the model is asked for one:
-    a side request, which evicts nothing and makes way for every other request. Chats on servers
-    keep their first words, because nothing is sent there unasked.
+    A chat begins with its first words as a title. After its first reply, a side request asks for
+    one: it evicts nothing and gives way to every other request. Chats on servers keep their first
+    words, because nothing is sent there unasked.
     """
 
     def __init__(self, services: Services, chats: ChatsController, replies: Replies) -> None:

@@ -25,8 +25,6 @@ T = TypeVar("T")
 
 
 class FoldersController(Controller):
-    """Makes, renames, fills and deletes folders, and sets what new chats in them begin with."""
-
     # There is a new folder: its id.
     made = Signal(int)
     # A message, and a function that undoes what it is about.
@@ -43,7 +41,6 @@ class FoldersController(Controller):
         self.chat_list.move_asked.connect(self.move)
 
     def make(self, chat: int | None = None) -> None:
-        """Make a folder, with this chat in it."""
         self._tasks.spawn(self._make(chat), tr("Making a folder"))
 
     def rename(self, folder: int, name: str) -> None:
@@ -58,12 +55,12 @@ class FoldersController(Controller):
         self._tasks.spawn(self._move(chat, folder), tr("Moving a chat"))
 
     def begin_with(self, folder: int, preset: str, begin: Begin | None) -> None:
-        """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
+        """New chats begin with a copy of this preset; None: like those in no folder."""
         work = self._change(folders.begin_with, folder, preset, begin)
         self._tasks.spawn(work, tr("Storing the defaults of a folder"))
 
     def delete(self, folder: int) -> None:
-        """Its chats stay, in no folder."""
+        """Its chats stay."""
         self._tasks.spawn(self._delete(folder), tr("Deleting a folder"))
 
     async def _make(self, chat: int | None) -> None:

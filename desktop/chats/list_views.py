@@ -1,4 +1,4 @@
-"""The views of the lists of chats and of deleted chats, and how their rows are drawn."""
+"""Views of the lists of chats and of deleted chats."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ChatDelegate(TwoLineDelegate):
 
 
 class ChatsView(QListView):
-    """A list whose section heads no key selects, and between whose folders chats are dragged."""
+    """Keys select no section heads; chats are dragged between folders."""
 
     def __init__(self, chats: ChatList) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The left side: a button for a new chat, a search over titles, the chats or the trash."""
+"""The left side: a new chat, a search over titles, the chats or the trash."""
 
 from __future__ import annotations
 
@@ -65,12 +65,11 @@ class SideBar(QFrame):
 
     @property
     def has_chat(self) -> bool:
-        """True if a chat is selected."""
         return self._current() is not None
 
     @property
     def has_selected(self) -> bool:
-        """True if a chat or a folder is selected."""
+        """A chat or a folder."""
         return self.list.currentIndex().isValid()
 
     def rename_current(self) -> None:
@@ -90,14 +89,13 @@ class SideBar(QFrame):
             self._chats.pin(chat.id, not chat.pinned)
 
     def move_current(self) -> None:
-        """Show the folders that the selected chat can be moved to."""
         chat = self._current()
         if chat is not None:
             self._move.offer(chat)
             self._move.popup(self._below(self.list.currentIndex()))
 
     def new_chat(self) -> None:
-        """Begin a chat that is in no folder."""
+        """In no folder."""
         self._folders.settings.place_new_chat(None)
         self.open_asked.emit(None)
 
@@ -222,7 +220,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the shown chat without asking to open it again, or the folder selected since."""
+        """Select the shown chat, or the folder selected since, without opening it again."""
         chats = self._chats.chat_list
         folder, shown = self._at_folder
         index = chats.index_of_folder(folder if shown == self._chats.shown else None)
@@ -240,7 +238,7 @@ class SideBar(QFrame):
         self._enable()
 
     def _go_to_found(self) -> None:
-        """Select the chat on screen if its title matches, else the first that does."""
+        """Select the shown chat if its title matches, else the first match."""
         self.list.setFocus()
         if not self.list.currentIndex().isValid():
             self.list.setCurrentIndex(self._chats.chat_list.first())

@@ -1,4 +1,4 @@
-"""The trash in place of the list of chats: restores, and asks before deleting for good."""
+"""The trash: restores, and asks before deleting for good."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOWHERE = QModelIndex()
 
 
 class TrashList(QAbstractListModel):
-    """Deleted chats and messages, each with the day until which it can be restored."""
+    """Each item has the day until which it can be restored."""
 
     def __init__(self) -> None:
         super().__init__()

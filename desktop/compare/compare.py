@@ -1,6 +1,6 @@
-"""One message to two models, one after the other; then the model before them is loaded again.
+"""One message to two models, one after the other; then the present model is loaded again.
 
-No chat holds any of it unless the user keeps a reply, and what the engine cached is deleted.
+Only a reply that the user keeps becomes a chat, and what the engine cached is deleted.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class CompareController(Controller):
         self.sides, self._asked = (), ("", ())
 
     def keep(self, side: Side) -> None:
-        """Store the message and the side's reply as a chat."""
+        """Store the reply as a chat."""
         if side.reply is not None and not side.kept:
             side.kept = True
             self._tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))

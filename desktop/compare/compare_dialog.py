@@ -109,7 +109,7 @@ class CompareDialog(Dialog):
             self._take_question()
 
     def _take_question(self) -> None:
-        """The last question of the shown chat, unless another message was written here."""
+        """The shown chat's last question, unless another message was written here."""
         asked = [each.message for each in self._chat.transcript.rows if not each.message.is_reply]
         if asked and self.message.toPlainText() in ("", self._asked):
             self._asked = asked[-1].text

@@ -53,7 +53,7 @@ WHERE json_extract(stats, '$.remote') IS NULL
 
 
 class ReplyNumbers(NamedTuple):
-    """Numbers of a reply written on this computer. Times are in seconds, None if unknown."""
+    """A reply written on this computer. Times are in seconds, None if unknown."""
 
     created: float
     model: str
@@ -66,14 +66,14 @@ class ReplyNumbers(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A bar: its height, None if nothing is known, and its words."""
+    """A bar: its height, None if unknown, and its words."""
 
     value: float | None
     words: str
 
 
 def numbers_since(connection: sqlite3.Connection, moment: float) -> list[ReplyNumbers]:
-    """The replies of all chats; one that a fork copied counts once."""
+    """A reply that a fork copied counts once."""
     found = (
         ReplyNumbers(
             fields.moment(created),
@@ -100,7 +100,7 @@ def numbers_of(created: float, model: str, stats: RequestStats) -> ReplyNumbers:
 
 
 def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
-    """The measured time to read a token, by model."""
+    """Keyed by model."""
     sums: dict[str, tuple[float, int]] = {}
     for each in replies:
         if each.prefill and each.evaluated >= LEAST_READ:
@@ -112,7 +112,7 @@ def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
 def value_of(
     metric: Metric, replies: Sequence[ReplyNumbers], paces: Mapping[str, float]
 ) -> float | None:
-    """Value of one reply, or the median, overall share or sum of a day's."""
+    """One reply's value, or the median, share or sum of several."""
     if metric == "saved":
         known = [each.reused * paces[each.model] for each in replies if each.model in paces]
         return sum(known) if known else None
@@ -273,7 +273,7 @@ class Chart(QWidget):
         theme.signals().changed.connect(self.update)
 
     def show_points(self, points: Sequence[Point], title: str, top: float | None = None) -> None:
-        """`top` is the value of a bar of full height, the highest value if it is None."""
+        """`top` is the value of a full bar; None is the highest value."""
         if list(points) == self._points and title == self._title:
             return
         self._points, self._title, self._top = list(points), title, top

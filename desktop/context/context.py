@@ -1,6 +1,6 @@
 """The state behind the Context page.
 
-Any work of the engine may move the contexts of other chats, so only its newest report is shown.
+The engine may move the contexts of other chats, so only its newest report is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN_EVERY_MS = 250
 class ContextView:
     """None is unknown. `foreign`: another model wrote the last reply, so its numbers aren't shown.
     `host` is the server that writes the next reply, '' for this computer. `disk_trouble`: why
-    contexts can't be saved on disk."""
+    contexts can't be saved."""
 
     stats: RequestStats | None = None
     done: int | None = None
@@ -128,8 +128,7 @@ class ContextController(QObject):
         return other_words or stats.context_length not in (0, model.context_length)
 
     def _end(self) -> int | None:
-        """The last message that the engine has worked on, not a reply that still waits for its
-        turn."""
+        """The last message that the engine has worked on."""
         rows, running = self._chat.transcript.rows, self._chat.running
         waits = running is not None and running.stats is None
         place = -3 if waits and len(rows) > 2 else -1

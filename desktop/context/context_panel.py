@@ -1,7 +1,4 @@
-"""The Context page: what was reused, what was read, where it is stored and what it takes.
-
-Value labels keep their objectNames, and are hidden while they have no value.
-"""
+"""The Context page: what was reused, what was read, where it is stored, what it takes."""
 
 from __future__ import annotations
 
@@ -193,7 +190,6 @@ def _elsewhere_words(host: str) -> str:
 
 
 def _of_server(host: str, stats: RequestStats | None) -> tuple[str, str]:
-    """Heading and summary of a chat that a server answers."""
     report = stats.remote if stats is not None else None
     if stats is None or report is None:
         words = tr("Numbers that {host} reports appear with its first reply.")
@@ -241,7 +237,6 @@ def _of_request(stats: RequestStats) -> tuple[str, str]:
 
 
 def _tokens(view: ContextView) -> str:
-    """Returns '' before there are any."""
     strip, stats = view.strip, view.stats
     if not strip.known:
         return tr("Not loaded")
@@ -269,7 +264,7 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
 
 
 def _checkpoints(strip: Strip, stats: RequestStats) -> str:
-    """Of this chat, and of all chats if counted at the same moment."""
+    """Counts this chat's, and all chats' if they were counted at the same moment."""
     if not strip.known or not (strip.checkpoints or stats.checkpoints_held):
         return ""
     if strip.parts and strip.checkpoints != stats.checkpoints:
@@ -279,7 +274,7 @@ def _checkpoints(strip: Strip, stats: RequestStats) -> str:
 
 
 def _difference(strip: Strip, reasoned: bool) -> str:
-    """Why the context has fewer tokens than the last request and its reply; '' if it hasn't."""
+    """Why the context has fewer tokens than the last request and its reply."""
     asked, held = strip.num_asked, strip.num_tokens
     if not strip.known or strip.asked == strip.parts or not 0 < held < asked:
         return ""

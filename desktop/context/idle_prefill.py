@@ -1,10 +1,9 @@
 """Prefill while the engine is idle, so that the next message finds its context read.
 
-Finished replies and opened chats are prefilled the way later turns show them, so the next turn
-reads only the new message. Drafts with pictures, documents or long texts are prefilled before Send.
-Near the context's end, a chat is also prefilled without its oldest turns, so that leaving them out
-costs nothing. Every other request interrupts this work; if it fails, the next request does it and
-reports the error.
+Finished replies and opened chats are prefilled as later turns show them; drafts with pictures,
+documents or long texts before Send; near the context's end, a chat also without its oldest turns.
+Every other request interrupts this work; if it fails, the next request does it and reports the
+error.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class IdlePrefill(Controller):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """For a fork this also registers it as a user of the shared cache, so that deleting the
-        original chat doesn't evict what the fork needs."""
+        """This also registers a fork as a user of the shared cache: deleting the original chat then
+        doesn't evict what the fork needs."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -139,7 +138,7 @@ class IdlePrefill(Controller):
         await self._follow(self._opening, end)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """None unless this is still its last message and the loaded model answers this chat."""
+        """None unless it is still the last message and the loaded model answers this chat."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
             return None
@@ -148,7 +147,7 @@ class IdlePrefill(Controller):
         return chat_path if chat_path.path[-1].id == message else None
 
     def _prefill(self, chat: int, chat_path: ChatPath) -> Request[Prepared]:
-        """Prefill a path and, near the context's end, the path without its oldest turns."""
+        """Near the context's end, also the path without its oldest turns."""
         self._cancel(chat)
         settling = self._ask_to_settle(chat_path)
         self._requests[chat] = [settling]
@@ -185,7 +184,7 @@ class IdlePrefill(Controller):
                 self._settings.note_outcome(event.error)
 
     async def _read_begun(self, message: Message, text: str) -> None:
-        """Prefill an edited reply up to the edit, where its new version then goes on."""
+        """Prefill up to the edit, where the new version goes on."""
         ids = await self._chat.edited_ids(message, messages.storable(text))
         place = self._chat.transcript.place_of(message.id)
         if ids is None or not ids.pauses or place is None or message.reply is None:

@@ -1,9 +1,8 @@
 """The end of the context: warn before it, leave out the oldest turns, or begin from a summary.
 
-Leaving out turns deletes nothing: the chat stores which messages are still in the prompt. They are
-chosen in advance, so that the shorter prompt can be prefilled while idle. A summary is a side
-request, which doesn't evict the chat's context; it becomes the instructions of a new chat, where
-the user can read and change it.
+Leaving out turns deletes nothing: the chat stores which messages are in the prompt. They are chosen
+in advance, so the shorter prompt can be prefilled when idle. A summary is a side request, which
+evicts nothing; it becomes the instructions of a new chat, where the user can change it.
 """
 
 from __future__ import annotations
@@ -226,7 +225,7 @@ class LimitController(Controller):
         return finished.reply.text.strip()
 
     def _asking(self, chat_path: ChatPath, model: ModelInfo) -> Conversation:
-        """The conversation with the request for a summary, shortened to fit."""
+        """Leaves out turns that don't fit."""
         fill = fill_of(chat_path, model.context_length)
         room = model.context_length - SUMMARY_TOKENS - 2 * estimate(ASK)
         if fill.tokens > room:

@@ -1,7 +1,7 @@
-"""How long an action on a message would take, in its button's tool tip before the click.
+"""How long an action on a message would take, in its button's tool tip.
 
-The engine answers by the restore of a real request, and changes nothing. It is asked once the
-pointer or the focus rests on a button; not during a reply, for it would answer after it.
+The engine answers without changing anything. It is asked once the pointer or the focus rests on a
+button, but not during a reply.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Predictions(Controller):
         self._rest.timeout.connect(self._on_rest)
 
     def point(self, button: Target, deed: Deed | None) -> None:
-        """The pointer or the focus came to a button, or left it (None)."""
+        """The pointer or focus came to a button, or left it (None)."""
         self._rest.stop()
         if self._request is not None:
             self._request.cancel()
@@ -60,8 +60,7 @@ class Predictions(Controller):
             self._rest.start()
 
     async def of_models(self) -> dict[str, str]:
-        """By the name of each model that has answered before: the wait after loading it for the
-        shown chat."""
+        """The wait of the shown chat after loading each model that has answered before, by name."""
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}
@@ -96,7 +95,6 @@ class Predictions(Controller):
             _say(button, words_for(deed, predicted) if fits else "")
 
     async def _conversation(self, deed: Deed) -> Conversation | None:
-        """The conversation that the action would send."""
         shown, transcript = self._chat.shown_path, self._chat.transcript
         place, row = transcript.place_of(deed.message), transcript.row_of(deed.message)
         if place is None or row is None:

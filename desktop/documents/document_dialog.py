@@ -1,4 +1,4 @@
-"""The window that shows a document's text, and in which the parts to read are chosen."""
+"""A document's text, and the choice of the parts to read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Choose = Callable[[Sequence[int]], None]
 
 
 class PartList(QAbstractListModel):
-    """The parts that are shown, which of all are chosen, and the matches in each."""
+    """The shown parts, the chosen ones, and the matches in each."""
 
     def __init__(self, document: Document, choosable: bool) -> None:
         super().__init__()
@@ -90,8 +90,7 @@ class PartList(QAbstractListModel):
 
 
 class DocumentDialog(Dialog):
-    """With `choose`, parts are chosen for a draft; `room` is the tokens that the context has for
-    them, if known."""
+    """With `choose`, parts are chosen for a draft, which may have `room` tokens."""
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class DocumentDialog(Dialog):
         selection.currentChanged.connect(lambda now, _before: self._show_part(now))
 
     def search(self) -> None:
-        """Show the parts with the numbers that are typed, or those that contain the words."""
+        """Show the parts with these numbers, or those that contain the words."""
         self._later.stop()
         query = storable(self.field.text())
         everything = range(len(self._document.parts))
@@ -250,7 +249,7 @@ def label_of(document: Document, place: int) -> str:
 
 
 def _sizes(document: Document) -> list[int]:
-    """About how many tokens each part has, by the count of those that the model reads now."""
+    """About how many tokens each part has, judged by the counted ones."""
     lengths = [len(part.encode()) for part in document.parts]
     counted = sum(lengths[place] for place in document.places)
     share = estimated_tokens(document) / counted if counted else 1 / BYTES_PER_TOKEN

@@ -91,7 +91,7 @@ class DocumentChip(QFrame):
 
 
 class DocumentStrip(QScrollArea):
-    """Lines below each other; more than a few scroll. An int is a document's number or place."""
+    """More than a few scroll. An int is a document's number or place."""
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
@@ -119,7 +119,6 @@ class DocumentStrip(QScrollArea):
         return list(self._chips.values())
 
     def show_documents(self, documents: Sequence[Document]) -> None:
-        """Show the documents of a message."""
         self._keep(())
         for place, document in enumerate(documents):
             self._chip(place, document.name, False).say(caption_of(document))
@@ -128,8 +127,7 @@ class DocumentStrip(QScrollArea):
     def show_draft(
         self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
     ) -> None:
-        """Show a draft's documents with the time to read each, by number; those that are longer
-        than `room` in tokens are marked."""
+        """With the seconds to read each, by number; those longer than `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)

@@ -1,6 +1,6 @@
 """Add files to a draft: pictures go to `desktop.pictures`, documents become text.
 
-A document is read once; the same file is found again by its digest.
+A document is read once, and found again by its file's digest.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DocumentController(Controller):
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Add pictures, documents, and what is in folders."""
+        """Pictures, documents, and what is in folders."""
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
@@ -89,7 +89,7 @@ class DocumentController(Controller):
             self.count_again([draft])
 
     def add_as_pictures(self, draft: Draft, number: int, keeps_text: bool) -> None:
-        """Add the chosen pages of a PDF as pictures, in place of their text or with it."""
+        """The chosen pages of a PDF, in place of their text or with it."""
         each = _numbered(draft, number)
         if each is None or each.document is None or each.path is None:
             return
@@ -112,7 +112,7 @@ class DocumentController(Controller):
             self.remove(draft, number)
 
     def seconds(self, document: Document) -> float | None:
-        """How long the model takes to read it; None before it has read anything."""
+        """None before the model has read anything."""
         return estimated_tokens(document) * self._speed if self._speed else None
 
     @property
@@ -127,7 +127,7 @@ class DocumentController(Controller):
                     self._tasks.spawn(self._count(draft, each), tr("Counting tokens"))
 
     async def settled(self, draft: Draft) -> bool:
-        """Wait until all files are read; False if one was refused meanwhile."""
+        """Wait until all files are read; False if one was refused."""
         before = len(draft.pictures) + len(draft.documents)
         while not draft.complete:
             async with self._turn, self.pictures.held():
@@ -152,7 +152,7 @@ class DocumentController(Controller):
             self._tasks.spawn(self._take(draft, each), tr("Adding files"))
 
     async def _sorted(self, draft: Draft, paths: list[Path]) -> list[Path]:
-        """The documents; pictures are added."""
+        """Returns documents; adds pictures."""
         pictures: list[Path] = []
         documents: list[Path] = []
         refusals: list[Refusal] = []
@@ -176,7 +176,7 @@ class DocumentController(Controller):
     async def _sort_folder(
         self, folder: Path, pictures: list[Path], documents: list[Path], refusals: list[Refusal]
     ) -> None:
-        """Sort a folder's files; those of no known kind are only counted."""
+        """Files of unknown kinds are only counted."""
         paths = await answered(partial(files_in, folder))
         if len(paths) > MOST_FILES:
             words = tr("it has more than {most} files. Add the ones you need.")
@@ -191,7 +191,7 @@ class DocumentController(Controller):
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
     async def _take(self, draft: Draft, each: DraftDocument) -> None:
-        """Read a document; if refused, remove it from the draft."""
+        """If refused, remove it from the draft."""
         assert each.path is not None
         async with self._turn:
             if each not in draft.documents:
@@ -233,8 +233,7 @@ class DocumentController(Controller):
         return await self._in_thread(partial(self.reader.text_of, data, each.name, progress))
 
     async def _count(self, draft: Draft, each: DraftDocument) -> None:
-        """Count the tokens with the model's tokenizer, unless it has; the estimate stays if that
-        fails."""
+        """The estimate stays if this fails."""
         model, document = self._engine.model, each.document
         if model is None or document is None:
             return

@@ -171,7 +171,7 @@ def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolde
 
 
 def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    """The first folder of this name, if possible one that is the same, or else a new one."""
+    """The first folder of this name, if possible the same, or else a new one."""
     name = messages.storable(archived.name)
     named = [each for each in folders.listed(connection) if each.name == name]
     same = [each for each in named if _archived_folder(each) == archived]
@@ -239,7 +239,6 @@ def _add_message(
 
 
 def known_pictures(connection: sqlite3.Connection, digests: set[str]) -> dict[str, Picture]:
-    """The pictures that some chat already shows."""
     found = {}
     for digest in digests:
         row = connection.execute(

@@ -1,9 +1,9 @@
 """Backs everything up to one ZIP, and restores it.
 
-A backup is an exported ZIP of all chats with an entry more, `backup.json`: counts, by which a
+A backup is an exported ZIP of all chats with another entry, `backup.json`: counts, by which a
 restore knows that nothing is missing, and settings. Model folders, budgets, connections, keys and
-tokens belong to a computer and are not in it. Everything is read and checked before the user is
-asked; the present chats are replaced at the next start, and kept beside (`desktop.store.restored`).
+tokens belong to a computer and are not in it. Everything is checked before the user is asked; the
+next start puts it in place and keeps the present chats (`desktop.store.restored`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BackupError(WaymarkError, title="The backup can't be restored"): ...
 
 
 class BackupInfo(Frozen):
-    """`pictures` are those whose files were there; `folders` are also those without chats."""
+    """`pictures` counts those whose files were there; `folders` has those without chats too."""
 
     waymark_backup: Literal[1] = 1
     made: Moment
@@ -104,7 +104,7 @@ def portable(settings: AppSettings) -> dict[str, Any]:
 
 
 def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
-    """`settings` with those of a backup; what can't be read stays as it is."""
+    """Keeps values that can't be read."""
     known = {name: value for name, value in stored.items() if name in SECTIONS}
     read = read_settings(settings, known, [])
     presets = [each.model_copy(update={"model": ""}) for each in read.presets.presets]
@@ -113,9 +113,8 @@ def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
 
 
 class BackupController(Controller):
-    """`checked(words)`: a backup can be restored by `accept`, or not by `decline`; the words ask
-    which. `checking`: the one asked about before can't be restored any more. `ready`: it is in
-    place at the next start."""
+    """`checked(words)`: a backup can be restored by `accept`, or not by `decline`. `checking`: the
+    one before can't be restored any more. `ready`: it is in place at the next start."""
 
     said = Signal(str)
     checking = Signal()
@@ -188,8 +187,8 @@ class BackupController(Controller):
         self.checked.emit(words)
 
     async def prepare(self, path: Path) -> BackupInfo:
-        """Write all of a backup to the file that `restored.finish` completes, and check that
-        nothing is missing. Raises BackupError, NotAnExportError, StoreError, OSError."""
+        """Write a backup to the file that `restored.finish` completes, and check that nothing is
+        missing. Raises BackupError, NotAnExportError, StoreError, OSError."""
         self.said.emit(tr("Checking {}…").format(path.name))
         try:
             file = await in_thread(partial(ChatsFile, path))

@@ -1,4 +1,4 @@
-"""Exports chats to files, and imports those of Waymark and other programs, from the menu."""
+"""Exports chats, and imports those of Waymark and other programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
 @dataclass
 class ImportReport:
-    """Chats imported from a file, and those refused: (title of the chat, reason)."""
+    """Counts chats of a file; lists those refused: (title, reason)."""
 
     file: str
     program: str = ""
@@ -96,8 +96,7 @@ class ExportController(Controller):
         self._tasks.spawn(self._print(chat, printer), tr("Printing"))
 
     async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
-        """Write the format that the suffix names, unless `kind` is given. Raises ExportError,
-        StoreError."""
+        """Write the format of the suffix, or `kind`. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
         write = self._write_pdf if path.suffix.lower() == PDF else partial(self._write_file, kind)
@@ -115,7 +114,7 @@ class ExportController(Controller):
         self.said.emit(" ".join(said))
 
     async def _write_file(self, kind: Kind, chats: Sequence[int], path: Path) -> tuple[int, int]:
-        """Returns the numbers of chats written and of pictures missing."""
+        """Returns the numbers of chats written and pictures missing."""
         writer, count = await in_thread(partial(kind, path, self._blobs.path)), 0
         try:
             async for chat in self._archived(chats):
@@ -214,8 +213,8 @@ class ExportController(Controller):
     async def store(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost], database: Database
     ) -> list[str]:
-        """Add a chat of a file; returns the digests of its pictures. Those that can't be read are
-        left out and counted in `lost`. Raises StoreError, OSError."""
+        """Returns the digests of the chat's pictures; unreadable ones are counted in `lost`. Raises
+        StoreError, OSError."""
         # No picture is deleted as unused before its chat is stored.
         async with self._pictures.held():
             chat, known = await self._stored_pictures(file, chat, lost)
@@ -225,7 +224,7 @@ class ExportController(Controller):
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
     ) -> tuple[ArchivedChat, dict[str, Picture]]:
-        """Returns the chat with the pictures that could be stored, by their digests."""
+        """The chat with the pictures that could be stored."""
         known = await self._database.run(known_pictures, set(digests_of(chat)))
         known = {
             digest: each for digest, each in known.items() if self._blobs.path(digest).exists()

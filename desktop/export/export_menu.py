@@ -125,7 +125,7 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
 
 
 def unused(path: Path) -> Path:
-    """The path, with a number if a file has it already."""
+    """Add a number if a file has this name."""
     number, found = 1, path
     while found.exists() or found.is_symlink():
         number += 1
@@ -134,7 +134,6 @@ def unused(path: Path) -> Path:
 
 
 async def choose_backup(parent: QWidget) -> Path | None:
-    """A file to write a backup to."""
     dialog = named(QFileDialog(parent, tr("Back up everything")), "backupDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilter(tr("Backups ({patterns})").format(patterns="*.zip"))

@@ -113,7 +113,6 @@ class GetModelDialog(Dialog):
         self._fit_downloads()
 
     def _fit_downloads(self) -> None:
-        """Leave the models what the downloads don't need."""
         self._scroll.setVisible(bool(self._downloads.shown))
         width = self._scroll.viewport().width()
         self._scroll.setMaximumHeight(max(0, self._list.heightForWidth(width)))
@@ -179,7 +178,6 @@ class GetModelDialog(Dialog):
         )
 
     def _list_catalogue(self) -> None:
-        """Keep what is being asked and shown."""
         available, self._speeds = self._library.available(), self._library.device.speeds
         best = suited_models(catalogue(), available, self._speeds)
         self._fill([*best, *(each for each in catalogue() if each not in best)])

@@ -1,7 +1,4 @@
-"""Choose a model: a folder or a GGUF file, also by dropping it, or one of the header's menu.
-
-Models are found in a thread, since a disk may block.
-"""
+"""Choose a model: a folder, a GGUF file, a drop, or the header's menu."""
 
 from __future__ import annotations
 
@@ -64,8 +61,7 @@ async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = F
 
 
 async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
-    """Returns '' if the user picked none of several; None if nothing of it is a model. Raises
-    SlowFileError."""
+    """'' if the user picked none; None if nothing of it is a model. Raises SlowFileError."""
     if all(path.name.lower().endswith(SUFFIX) for path in paths):
         models = [path for path in paths if is_model(path.name)] or list(paths)
         return await _one_of(models, parent)
@@ -79,7 +75,7 @@ async def _models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def may_be_model(paths: Sequence[Path]) -> bool:
-    """False for several files, or a picture, by their names."""
+    """Judged by names: False for several files or a picture."""
     pictures = {suffix for each in PICTURE_FORMATS for suffix in each.suffixes}
     if len(paths) == 1:
         return paths[0].suffix.lower() not in pictures
@@ -87,7 +83,7 @@ def may_be_model(paths: Sequence[Path]) -> bool:
 
 
 async def _one_of(models: Sequence[Path], parent: QWidget) -> str | None:
-    """The model, or the one that the user picks of several, or ''; None for no models."""
+    """The model that the user picks of several, or ''; None for no models."""
     if len(models) < 2:
         return str(models[0]) if models else None
     dialog = ModelsDialog(models, parent)
@@ -123,7 +119,7 @@ class ModelsDialog(Dialog):
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """Next to the last model, or in the hub cache; '' without both."""
+    """Next to the last model, or in the hub cache."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -190,7 +186,7 @@ class ModelSwitcher(ToolButton):
         self._draw()
 
     def show_status(self, status: EngineStatus, place: Place | None = None) -> None:
-        """`place` is the server and model that answer the shown chat, None for the loaded one."""
+        """`place` answers the shown chat; None is the loaded model."""
         model, self._place = status.model, place
         name = tr("No model")
         if place is not None:
@@ -209,7 +205,6 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The model that loaded last is checked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
@@ -229,7 +224,7 @@ class ModelSwitcher(ToolButton):
         return self._menu
 
     def show_waits(self, waits: Mapping[str, str]) -> None:
-        """Show what loading a model means for the chat, by the models' names."""
+        """Keyed by the models' names."""
         for entry in self._menu.actions():
             words = waits.get(entry.data() or "")
             if words and not entry.isChecked():

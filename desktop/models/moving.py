@@ -1,7 +1,7 @@
-"""Moves a model to another disk, or to the system's trash.
+"""Moves a model to another disk, in a child process, or to the system's trash.
 
-A move runs in a child process. Only files that are the model's are moved: a folder with other files
-is left alone, and so are Ollama's, which several of its models share.
+Only files of the model are moved: a folder with other files is left alone, and so are Ollama's,
+which its models share.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class MoveController(QObject):
             self._tasks.spawn(self._move(place, target), tr("Moving a model"))
 
     def tidy(self) -> None:
-        """Remove what moves left that were killed."""
+        """Remove what killed moves left."""
         self._tasks.spawn(self._library.client.tidy(), tr("Moving a model"))
 
     def cancel(self) -> None:
-        """Keep the model where it is, unless it is in the new place already."""
+        """Keep the model where it is, unless it has arrived."""
         self._stop.set()
 
     async def _move(self, place: FoundModel, target: Path) -> None:
@@ -92,8 +92,7 @@ class MoveController(QObject):
 
 
 def plan_move(place: FoundModel, roots: Sequence[Path], target: Path) -> Move:
-    """A model keeps its name below the folder of `roots` that it is in. Raises MoveError for one
-    that has to stay."""
+    """A model keeps its name below the folder of `roots` that it is in. Raises MoveError."""
     path = place.path
     if place.program not in ("", OURS):
         words = tr("It belongs to {program}. Move it there, or download it here again.")
@@ -125,8 +124,6 @@ def _files_below(path: Path) -> list[Path]:
 
 
 class MoveRow(QFrame):
-    """The move that is going on; hidden without one."""
-
     def __init__(self, moves: MoveController) -> None:
         super().__init__()
         self.setObjectName("moveRow")
@@ -167,8 +164,7 @@ class TrashError(WaymarkError, title="The model was not deleted"): ...
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Files and folders to delete, their bytes, and the program that they belong to; '' for a
-    folder of the user. With `refused` nothing can be deleted, and it says why."""
+    """`program` is '' for a folder of the user; `refused` says why nothing can be deleted."""
 
     paths: tuple[Path, ...] = ()
     size: int = 0
@@ -218,8 +214,8 @@ def _to_trash(path: str) -> bool:
 
 
 def _repository(path: Path) -> tuple[Path, ...]:
-    """For a model in the Hugging Face cache: its repository's folder, or only links and blobs of
-    this model if the folder has others."""
+    """In the Hugging Face cache: the repository's folder, or only this model's links and blobs if
+    it has others."""
     for folder in path.parents:
         if folder.name == SNAPSHOTS and folder.parent.name.startswith(HUB_PREFIX):
             others = {os.path.realpath(each.path) for each in models_below(folder)}

@@ -66,14 +66,13 @@ class PictureController(Controller):
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Another model counts tokens differently. Not for drafts that were sent or deleted, whose
-        files may be gone."""
+        """Another model counts tokens differently. Not for drafts that were sent or deleted."""
         for draft in drafts:
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """Within this size and a wire frame. Raises WaymarkError."""
+        """Fit this size and a wire frame. Raises WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
@@ -85,13 +84,13 @@ class PictureController(Controller):
         return self._blobs.path(picture.digest)
 
     def held(self) -> asyncio.Lock:
-        """Hold this lock to keep pictures from being added."""
+        """Keeps pictures from being added."""
         return self._turn
 
     async def take_in(self, data: bytes, name: str) -> Picture | None:
-        """For an imported chat; None if it can't be read. Call while `held`.
+        """Store an imported chat's picture; None if it can't be read. Call while `held`.
 
-        Without an engine it is stored without a thumbnail. Raises OSError.
+        Without an engine it has no thumbnail. Raises OSError.
         """
         if picture_format(data) is None:
             return None

@@ -1,4 +1,4 @@
-"""The servers that the user added: keys, models, replies from them, and the dialog *Servers*."""
+"""The servers that the user added: keys, models, replies from them, and their dialog."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RemoteController(QObject):
         return self._client.ask(command, server, place.model, key, self._proxy)
 
     async def add(self, address: str, key: str) -> tuple[RemoteServer, bool]:
-        """Add a server, or read its models again, with the key that it had if none is given.
+        """Add a server, or read its models again with the key that it had.
 
         Returns False with it if the key lasts until the app ends. Raises WaymarkError.
         """
@@ -110,7 +110,7 @@ class RemoteController(QObject):
         return server, kept
 
     def remove(self, address: str) -> None:
-        """Forget a server and its key. Its chats stay, and say that it is gone."""
+        """Its chats stay, and say that it is gone."""
         others = tuple(each for each in self.settings.servers if each.address != address)
         self._put(self.settings.model_copy(update={"servers": others}))
         self._tasks.spawn(self._secrets.write(_name(address), ""), tr("Deleting a key"))
@@ -138,12 +138,11 @@ class RemoteController(QObject):
 
 
 def _name(address: str) -> str:
-    """The name of a server's key in the keyring."""
+    """In the keyring."""
     return f"server {address}"
 
 
 def server_words(server: RemoteServer) -> str:
-    """The server's host, and its program if it is known."""
     kind = KIND_NAMES[server.kind]
     return f"{host_of(server.address)} ({kind})" if kind else host_of(server.address)
 
@@ -179,7 +178,6 @@ class ServersDialog(Dialog):
         self._warn()
 
     def edit(self, address: str) -> None:
-        """Ask for the key of a server again."""
         self.address.setText(address)
         self.key.clear()
         self._say(tr("Enter the key of {host} again.").format(host=host_of(address)))
@@ -285,7 +283,7 @@ class ServersDialog(Dialog):
                 return
 
     def _warn(self) -> None:
-        """Say it while the address is typed, if what is sent there could be read by others."""
+        """Warn while the address is typed if others could read what is sent there."""
         typed, address = self.address.text().strip(), ""
         # Not at the first letters: "a" would be a host in the local network.
         if ":" in typed or self.key.text():

@@ -1,4 +1,4 @@
-"""The window in which all chats are searched: a field, filters, and what was found."""
+"""The search over all chats: a field, filters, and what was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connects a program to the local server: the text to paste into it, and the box that shows it."""
+"""Texts to paste into programs that connect to the local server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNIPPET_HEIGHT = 110
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`address` is without a path; `key` may be a word that stands for it."""
+    """`address` has no path; `key` may be a word that stands for it."""
 
     address: str
     key: str

@@ -1,4 +1,4 @@
-"""*Local server*: the switch, address and key, what to paste into programs, and their requests."""
+"""*Local server*: the switch, address and key, texts for programs, and their requests."""
 
 from __future__ import annotations
 
@@ -267,7 +267,6 @@ class RequestList(QTreeWidget):
 
     @property
     def selected(self) -> int | None:
-        """The number of the selected request."""
         chosen = self.selectedItems()
         return next((at for at, item in self._items.items() if item in chosen), None)
 
@@ -286,7 +285,7 @@ class RequestList(QTreeWidget):
 
 
 class RequestContent(QWidget):
-    """The switch that keeps texts of requests, and the text of the one that is selected."""
+    """The switch that keeps texts of requests, and the selected one's text."""
 
     def __init__(self, server: ServerController, requests: RequestList) -> None:
         super().__init__()

@@ -31,8 +31,6 @@ ROOM_PX = 4
 
 
 class FolderBox(QComboBox):
-    """Elides a folder's name that is too long."""
-
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
         box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField

@@ -1,6 +1,6 @@
-"""Edits one setting: its title, a control that fits its kind, a description, its cost.
+"""Edits one setting: title, control, description, cost.
 
-A value that is refused stays in the control, with the reason below it.
+A refused value stays in the control, with the reason below it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_SIZE = 4 * 1000**3
 
 
 class Values(Protocol):
-    """Settings in force: those for all chats, or those of one chat."""
+    """Settings in force, of all chats or of one."""
 
     engine: EngineController
 
@@ -176,7 +176,6 @@ class SettingEditor(Editor):
         self._say("")
 
     def mark_own(self, own: bool) -> None:
-        """Show that a chat has a value of its own."""
         theme.set_class(self._title, "heading" if own else "")
 
     def _make_control(self) -> Control:
@@ -257,7 +256,7 @@ class SettingEditor(Editor):
 
 
 def _written(value: float | None) -> str:
-    """'' for the model's own; a seed without separators."""
+    """'' for the model's own; a seed has no separators."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else number(value)

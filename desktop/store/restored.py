@@ -57,7 +57,6 @@ def discard(folders: Folders, even_complete: bool = False) -> None:
 
 
 def digests(folders: Folders) -> set[str]:
-    """The pictures that restored chats show."""
     found: set[str] = set()
     for path, immutable in ((unfinished(folders), False), (complete(folders), True)):
         if path.exists():
@@ -67,7 +66,7 @@ def digests(folders: Folders) -> set[str]:
 
 
 def take(folders: Folders) -> str:
-    """Put what was restored in place; call before the file of chats is opened.
+    """Call before the file of chats is opened.
 
     Returns a message, '' if there was nothing. Raises OSError.
     """
@@ -92,6 +91,6 @@ def take(folders: Folders) -> str:
 
 
 def _empty_log(path: Path) -> None:
-    """Make the file complete without its log, in case the process ends between two renames."""
+    """The process may end between two renames."""
     with contextlib.suppress(*ERRORS), closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

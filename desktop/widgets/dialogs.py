@@ -73,7 +73,6 @@ async def outcome(dialog: QDialog) -> int:
 
 
 def come_up(window: QWidget, focus: QWidget | None = None) -> None:
-    """In front of the others, with the focus in one of its controls."""
     window.show()
     window.raise_()
     window.activateWindow()
@@ -121,7 +120,7 @@ async def _chosen(dialog: QFileDialog) -> list[str]:
 
 
 async def open_link(parent: QWidget, address: str) -> None:
-    """Ask before opening a link that the model wrote, or say why it can't be opened."""
+    """Ask before opening a link that the model wrote."""
     try:
         found = web_address(address)
     except RefusedAddressError as refusal:
@@ -136,8 +135,6 @@ def open_folder(folder: Path) -> None:
 
 
 class LinkDialog(Dialog):
-    """Shows all of the address, its host first."""
-
     def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
         super().__init__("linkDialog", tr("Link"), parent)
         self._column = QVBoxLayout(self)

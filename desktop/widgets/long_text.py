@@ -1,8 +1,7 @@
-"""A plain text field for very long texts: filled step by step, with very long lines broken.
+"""A plain text field for very long texts: filled in steps, with very long lines broken.
 
-Qt inserts a text in one go, and lays out a line in one go however long it is. Lines are broken on
-screen only: the field returns and copies exactly the text it was given, and the cursor and deletion
-skip the breaks.
+Qt inserts a text, and lays out a line, in one go. Lines are broken on screen only: the field
+returns and copies exactly its text, and the cursor and deletion skip the breaks.
 """
 
 from __future__ import annotations
@@ -143,7 +142,6 @@ class LongText(QPlainTextEdit):
         return units.decode("utf-16-le", "surrogatepass")
 
     def _column(self, cursor: QTextCursor) -> int:
-        """After the text still to be inserted there."""
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1

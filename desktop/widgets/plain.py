@@ -1,7 +1,6 @@
 """Labels, buttons, tool tips and message boxes that show text as it is.
 
-Qt's own guess whether text is HTML, load files that the HTML names, and take '&' for a shortcut.
-All views use these instead, as `tests/desktop/test_plain_only.py` checks.
+Qt's own guess whether text is HTML, load files that it names, and take '&' for a shortcut.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ def named(widget: Named, name: str, spoken: str = "") -> Named:
 
 
 def announce(widget: QWidget, words: str) -> None:
-    """Have a screen reader say it, after what it says now."""
+    """After what the screen reader says now."""
     QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
 
 
@@ -196,7 +195,6 @@ def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessa
 
 
 def make_plain(dialog: QDialog) -> None:
-    """Make one of Qt's own dialogs show its text as it is."""
     if isinstance(dialog, QMessageBox):
         dialog.setTextFormat(Qt.TextFormat.PlainText)
 

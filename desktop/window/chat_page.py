@@ -1,4 +1,4 @@
-"""The middle of the window: header, conversation or empty page, composer; accepts drops.
+"""The middle of the window: header, conversation or empty page, composer.
 
 After an action on a message the composer has the focus, and letters typed elsewhere go to it.
 """
@@ -155,7 +155,7 @@ class ChatPage(QWidget):
         self.delete_all.ask(said)
 
     def run_at(self, place: Place | None) -> None:
-        """Have the shown chat's next replies written there, once the user has agreed to it."""
+        """Asks the user first if the chat has not been sent there."""
         chat = self._parts.chat
         if chat.may_run_at(place):
             chat.run_at(place)

@@ -1,4 +1,4 @@
-"""Actions of the menus by name and by keys: the palette, and shortcuts that the user may change."""
+"""The palette of all actions, and shortcuts that the user may change."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
 class CommandPalette(Dialog):
-    """A field and the actions that match; Enter does the first, Up and Down choose another. Those
-    that are not possible now are disabled, with the reason."""
+    """Enter does the first action that matches, Up and Down choose another. Disabled ones tell
+    why."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
         super().__init__("commandPalette", tr("All actions"), parent, once=True)
@@ -109,7 +109,7 @@ class CommandPalette(Dialog):
 
 
 def rank(typed: str, words: str) -> tuple[int, int] | None:
-    """How well words match, lower is better; None if their letters aren't typed in this order."""
+    """Lower is better; None if the letters aren't typed in this order."""
     typed, words = fold(typed).strip(), fold(words)
     start = words.find(typed)
     if start >= 0:
@@ -131,7 +131,7 @@ def name_of(act: QAction) -> str:
 
 
 def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> str:
-    """Why an action can't have these keys; '' if it can."""
+    """Why an action can't have these keys."""
     if keys.isEmpty():
         return ""
     # Of the portable text, for PySide's stubs don't know that keys have places.
@@ -148,15 +148,14 @@ def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> st
 
 
 def mnemonic(act: QAction) -> QKeySequence:
-    """Alt and a letter for a menu."""
     return QKeySequence.mnemonic(act.text()) if act.menu() is not None else QKeySequence()
 
 
 def set_shortcuts(
     actions: Mapping[str, QAction], chosen: Mapping[str, str], menus: Sequence[QAction]
 ) -> None:
-    """Give each action its chosen keys, or those of the program if they can't be used. A file
-    edited by hand may give two actions the same ones: the first keeps them."""
+    """The chosen keys, or the default ones if they can't be used. If a file edited by hand gives
+    two actions the same ones, the first keeps them."""
     for name, act in actions.items():
         keys = "" if name in chosen else str(act.property(DEFAULT))
         act.setShortcuts([QKeySequence(each) for each in (keys, TWINS.get(keys)) if each])
@@ -170,8 +169,6 @@ def set_shortcuts(
 
 
 class ShortcutEdit(QKeySequenceEdit):
-    """The keys of one action."""
-
     def __init__(self, act: QAction) -> None:
         super().__init__(act.shortcut())
         self.setObjectName("shortcutEdit")

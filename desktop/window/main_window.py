@@ -1,6 +1,6 @@
 """The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Closing or quitting emits `close_asked`; `desktop.app` then stores everything and ends the app.
+Closing or quitting emits `close_asked`; `desktop.app` then ends the app.
 """
 
 from __future__ import annotations

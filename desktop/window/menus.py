@@ -1,7 +1,6 @@
 """The menus, in which every command has an entry, and the pages of the menu Help.
 
-The diagnostics contain nothing of any chat and no paths. Packages are asked for their versions
-without importing them: the window's process never loads torch.
+The diagnostics contain nothing of any chat and no paths.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
 
 
 class Entry(NamedTuple):
-    """A menu entry; `separated` draws a line above it."""
+    """`separated` draws a line above it."""
 
     name: str
     words: str
@@ -176,8 +175,6 @@ class _Page(Dialog):
 
 
 class ShortcutsDialog(_Page):
-    """All keys; those of the menus' actions can be changed."""
-
     def __init__(
         self,
         actions: Mapping[str, QAction],

@@ -158,7 +158,7 @@ class WindowParts(QObject):
         self.server.begin()
 
     async def close(self) -> None:
-        """Store everything, carry out deletions, end the engine. Idempotent."""
+        """Store everything, delete what is due, end the engine. Idempotent."""
         if self.tasks.closed:
             return
         # A disk that fails or hangs must not keep the window open or the engine alive.

@@ -26,7 +26,7 @@ INSTRUCTIONS_HEIGHT = 110
 
 
 class InstructionsPanel(QFrame):
-    """The shown chat's instructions (its system prompt), in force as they are typed."""
+    """Instructions are in force as they are typed."""
 
     changed = Signal()
 
@@ -100,7 +100,7 @@ def _chip_words(reply_format: ReplyFormat) -> str:
 
 
 class ComposerFormat(QWidget):
-    """The line that names the reply format, hidden for free text; the composer places `button`."""
+    """Hidden for free text; the composer places `button`."""
 
     # A format of this kind is to be written.
     written_asked = Signal(str)
@@ -200,8 +200,7 @@ CHECKED_AFTER_MS = 250
 
 
 class Words(NamedTuple):
-    """The sentences about one kind of format. `hint` is shown in the empty field, `good` is said of
-    a text that can be used."""
+    """Sentences about a kind of format. `hint` is for the empty field, `good` for a usable text."""
 
     title: str
     about: str
@@ -277,7 +276,7 @@ def _lark() -> Words:
 
 
 class FormatDialog(Dialog):
-    """Can be accepted only with a text that can be used."""
+    """Can be accepted only with a usable text."""
 
     def __init__(self, formats: Formats, kind: Kind, text: str, parent: QWidget) -> None:
         words = words_of(kind)

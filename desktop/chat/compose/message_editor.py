@@ -29,7 +29,7 @@ PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
-    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Enter sends, Shift+Enter breaks.
 
     `data_given(QMimeData)`: pictures or files were pasted.
     """
@@ -54,7 +54,7 @@ class ComposerText(LongText):
         self.textChanged.connect(self._align)
 
     def _align(self) -> None:
-        """Follow the direction of the first line: Qt aligns all lines of a plain text alike."""
+        """Follow the first line's direction: Qt aligns all lines of a plain text alike."""
         to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
         option = self.document().defaultTextOption()
@@ -76,7 +76,6 @@ class ComposerText(LongText):
         return max(1, int(self.document().size().height()))
 
     def _fit(self) -> None:
-        """Grow with the text, without scrolling while all of it is visible."""
         self.updateGeometry()
         bar = self.verticalScrollBar()
         # Qt scrolls to the cursor before the field has grown, and counts one line too few.
@@ -129,8 +128,7 @@ def has_files(data: QMimeData) -> bool:
 
 
 class DraftEditor(QFrame):
-    """The text, pictures, documents and notice of one draft; subclasses place them and a button to
-    add.
+    """One draft's text, pictures, documents and notice, which subclasses place.
 
     `open_document_asked(document, choose)`: call `choose` with the places of the parts to read.
     """
@@ -177,8 +175,7 @@ class DraftEditor(QFrame):
         self._documents.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show why something was not done, '' for nothing. Refused pictures are listed until the
-        message is sent."""
+        """Refused pictures are listed too, until the message is sent."""
         said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))

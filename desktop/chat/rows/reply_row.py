@@ -1,4 +1,4 @@
-"""A reply in the transcript: reasoning, text or data, status, ending and numbers; its editor."""
+"""A reply in the transcript, and its editor."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ReplyRow(MessageRow):
         return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
-        """While a reply is in progress, from its first token on."""
+        """Shown from the reply's first token on."""
         live, reply = self.row.live, self.row.message.reply
         begun = self.row.message.created
         if live is not None:
@@ -140,7 +140,6 @@ class ReplyRow(MessageRow):
             self._body.show_pages(pages)
 
     def show_source(self) -> None:
-        """Instead of a table or tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -185,7 +184,7 @@ class ReplyRow(MessageRow):
 
 
 class ReplyText(ComposerText):
-    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
+    """Enter breaks a line, Ctrl+Enter saves."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -196,8 +195,6 @@ class ReplyText(ComposerText):
 
 
 class ReplyEditor(QFrame):
-    """Edits the text of a reply, kept in `draft`."""
-
     save_asked = Signal(str)
     left = Signal()
     # The user paused typing: the text so far.

@@ -31,10 +31,10 @@ LONGEST_GUESS_PX = 20_000
 
 
 class TranscriptView(QAbstractScrollArea):
-    """Shows a transcript, and follows its end while the reader is there.
+    """Follows the end while the reader is there.
 
-    Only messages near the visible part have widgets, so that a long chat costs what a short one
-    does; the others have a known or guessed height.
+    Only messages near the visible part have widgets, so a long chat costs what a short one does;
+    others have a known or guessed height.
     """
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:

@@ -1,4 +1,4 @@
-"""The documents of messages and drafts: their extracted texts, once each, and the chosen parts."""
+"""Documents of messages and drafts: extracted texts, once each, and the chosen parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def document_of(
     tokens: int | None = None,
     source: str = "",
 ) -> Document:
-    """A document by its text, in which a form feed separates the parts."""
+    """A form feed separates the parts of `text`."""
     digest = hashlib.sha256(f"{int(paged)}{text}".encode()).hexdigest()
     return Document(digest, name, paged, tuple(text.split(PART_END)), chosen, tokens, source)
 
@@ -64,7 +64,7 @@ def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int) -> Att
 
 
 def extracted(connection: sqlite3.Connection, source: str) -> Document | None:
-    """The document that was read from a file of this digest, without a name."""
+    """Find a document by its file's digest; it has no name."""
     row = connection.execute(
         "SELECT digest, '', NULL, NULL, paged, text, source FROM documents WHERE source = ?",
         (source,),

@@ -14,8 +14,7 @@ from desktop.store.tables.records import Attachment, Folder
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions,
-    format, settings and folder that it will have."""
+    """A draft of a chat; without one, with what the new chat will have."""
 
     chat: int | None
     text: str
@@ -45,7 +44,7 @@ def save(
     settings: Mapping[str, object] | None = None,
     folder: int | None = None,
 ) -> None:
-    """Replace the draft of a chat; does nothing for a chat that is gone."""
+    """Does nothing for a chat that is gone."""
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:

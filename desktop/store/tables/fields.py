@@ -24,8 +24,7 @@ LAST_MOMENT = 253_370_764_800.0
 
 
 def decode(data: bytes) -> str:
-    """Decode UTF-8. Invalid bytes, and runs of zeros that a disk leaves in place of lost data,
-    become U+FFFD."""
+    """Invalid bytes, and runs of zeros that a disk leaves in place of lost data, become U+FFFD."""
     text = data.decode("utf-8", "replace")
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
 
@@ -49,7 +48,7 @@ def moment(value: object) -> float:
 
 
 def model(kind: type[Value], value: object) -> Value | None:
-    """A value stored as JSON, or None if it is missing or this version can't read it."""
+    """None if it is missing or this version can't read it."""
     if not isinstance(value, str):
         return None
     try:
@@ -78,7 +77,7 @@ def stored_tree(value: Mapping[str, object]) -> str | None:
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:
-    """A JSON list of integers, each at least `least`; () if it is missing or something else."""
+    """Integers of at least `least`; () if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
@@ -90,7 +89,7 @@ def numbers(value: object, least: int = 1) -> tuple[int, ...]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """A JSON list of texts; () if it is missing or something else."""
+    """() if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
@@ -101,5 +100,4 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def is_digest(value: object) -> bool:
-    """True for a SHA-256 in hex."""
     return isinstance(value, str) and DIGEST.fullmatch(value) is not None

@@ -14,14 +14,14 @@ _COLUMNS = "id, name, folded, preset, system, format, settings"
 
 
 class DeletedFolder(NamedTuple):
-    """A folder that was deleted, and the chats that were in it."""
+    """`chats` were in it."""
 
     folder: Folder
     chats: tuple[int, ...]
 
 
 def listed(connection: sqlite3.Connection) -> list[Folder]:
-    """Return the folders in the order of their names."""
+    """Sorted by name."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
     return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
 
@@ -52,7 +52,7 @@ def fold(connection: sqlite3.Connection, folder: int, folded: bool) -> None:
 def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
-    """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
+    """Copy a preset for new chats; None removes it."""
     values = (None, "", None, None) if begin is None else (preset, *stored(begin))
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
@@ -61,7 +61,7 @@ def begin_with(
 
 
 def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
-    """None is in no folder, as is a folder that is gone."""
+    """None, or a folder that is gone, is no folder."""
     connection.executemany(
         "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
         [(folder, chat) for chat in chats],
@@ -69,7 +69,7 @@ def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | Non
 
 
 def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
-    """Its chats stay, in no folder. None if it was gone."""
+    """Keeps its chats. Returns None if it was gone."""
     found = read(connection, folder)
     if found is None:
         return None
@@ -79,7 +79,7 @@ def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
-    """Restore the folder, and move back its chats unless they are in another folder."""
+    """Moves its chats back unless they are in another folder."""
     each = gone.folder
     new = create(connection, each.name, each.preset, each.begin)
     fold(connection, new, each.folded)

@@ -1,4 +1,4 @@
-"""New chats begun from another one: forks with its messages, and chats with its summary."""
+"""New chats begun from another: forks with its messages, and chats with its summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADING = "Summary of the conversation so far:"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The new chat, and the message in its composer, if any."""
+    """The new chat, and the message in its composer."""
 
     chat: int
     text: str = ""
@@ -24,7 +24,7 @@ class Fork:
 def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None:
     """The shown path up to `message` as a new chat; None if it is no longer shown.
 
-    A fork at a reply includes it. A fork at a user's message ends before it, to ask something else.
+    A fork at a reply includes it; at a user's message it ends before it, to ask something else.
     """
     path = messages.read_path(connection, chat)
     place = next((at for at, each in enumerate(path) if each.id == message), None)
@@ -46,8 +46,8 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
 ) -> Fork | None:
-    """A chat with the instructions, the settings and the summary of `chat`; an unanswered question
-    is its draft. None if `chat` was deleted meanwhile."""
+    """With the instructions, settings and summary of `chat`, and an unanswered question as its
+    draft. None if `chat` was deleted meanwhile."""
     row = connection.execute(
         "SELECT title, system, format, settings, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -71,7 +71,7 @@ def begin_from(
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """An empty chat with the same instructions and clock, so both share the KV cache."""
+    """The same instructions and clock, so both share the KV cache."""
     title, created, system, reply_format, *others = connection.execute(
         "SELECT title, created, system, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ?",

@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Attached(NamedTuple, Generic[T]):
-    """The pictures or documents of a message or a draft, and how many were lost to damage."""
+    """Pictures or documents of a message or draft; `lost` counts damaged ones."""
 
     found: tuple[T, ...] = ()
     lost: int = 0
     words: str = fields.DAMAGED_PICTURE
 
     def told_in(self, text: str) -> str:
-        """The text with a line for each that was lost."""
+        """The text with a line for each lost one."""
         return "\n\n".join([text] + [self.words] * self.lost) if self.lost else text
 
 
@@ -63,7 +63,7 @@ def digests(connection: sqlite3.Connection) -> set[str]:
 
 
 def collect_garbage(connection: sqlite3.Connection) -> set[str]:
-    """Delete pictures of no message and no draft; returns the digests still in use."""
+    """Delete pictures of no message and no draft; returns the digests in use."""
     connection.execute(
         "DELETE FROM pictures WHERE digest NOT IN (SELECT digest FROM message_pictures"
         " UNION SELECT digest FROM draft_pictures)"
