@@ -64,9 +64,8 @@ def says(button: CopyButton, words: str) -> bool:
 
 
 async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard_are(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     for number in range(2):
         await say(app, engine, f"Question {number}", f"Answer {number}")
     rows = app.window.page.transcript.row_widgets
@@ -141,9 +140,8 @@ def shown_of(row: MessageRow) -> list[str]:
 
 
 async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_typed(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     reply = await say(app, engine, OWN, "**Yes.**")
     row = user_rows(app)[0]
     assert shown_of(row) == ["Is this right?\nA line, code", "https://example.org", "x = 1"]
@@ -207,9 +205,8 @@ REPLY_MENU = [
 
 
 async def test_a_messages_menu_offers_what_can_be_done_with_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "Hello")).finish("An answer", reason="cancelled")
     reply = await ended(app)
     await settle()

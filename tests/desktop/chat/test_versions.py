@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QWidget
 from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat.rows.reply_row import ReplyRow
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
 
@@ -67,9 +67,8 @@ def seen(row: ReplyRow) -> bool:
 
 
 async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     row = await answered(app, engine, "Hello", "first")
     tops = []
     for width in (1600, 700, 1600):
@@ -103,9 +102,8 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
     ],
 )
 async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
-    open_app: OpenApp, engine: FakeEngine, other: str
+    app: App, engine: FakeEngine, other: str
 ) -> None:
-    app = await open_app()
     app.window.resize(1000, 700)
     await answered(app, engine, "Before", LONG)
     await answered(app, engine, "Hello", other)
@@ -128,9 +126,8 @@ async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
 
 
 async def test_a_version_that_ends_above_the_view_is_brought_into_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     app.window.resize(1000, 700)
     await answered(app, engine, "Hello", "Short.")
     view = app.window.page.transcript
@@ -161,10 +158,7 @@ async def stopped(app: App) -> None:
     await settle()
 
 
-async def test_continuing_stays_at_the_end_and_follows(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_continuing_stays_at_the_end_and_follows(app: App, engine: FakeEngine) -> None:
     bar = bar_of(app)
     await says(app, await send(app, engine, "Hello"), "line\n\n" * 120)
     await stopped(app)

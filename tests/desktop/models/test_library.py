@@ -434,8 +434,7 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
     assert plan_removal(found).paths == (repository,)
 
 
-async def test_no_folder_is_watched_before_the_list_is_opened(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_no_folder_is_watched_before_the_list_is_opened(app: App) -> None:
     assert app.parts.library.findChildren(QFileSystemWatcher) == []
 
 

@@ -13,7 +13,7 @@ from desktop.app import App
 from desktop.widgets.dialogs import LinkDialog
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.web_address import web_address
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 
 PLAIN = "https://example.org/a?b=c"
 LOOKS_LIKE = "https://b\u0430nk.example/\u202egpj.exe"
@@ -58,10 +58,7 @@ async def pressed(app: App, dialog: LinkDialog, name: str) -> None:
     await until(lambda: app.window.findChild(LinkDialog) is None)
 
 
-async def test_a_link_is_shown_whole_and_opened_only_when_told(
-    open_app: OpenApp, opened: list[str]
-) -> None:
-    app = await open_app()
+async def test_a_link_is_shown_whole_and_opened_only_when_told(opened: list[str], app: App) -> None:
     for address, host, letters in (
         (PLAIN, "example.org", ""),
         (LOOKS_LIKE, "xn--bnk-6cd.example", "b\u0430nk.example"),
@@ -81,8 +78,7 @@ async def test_a_link_is_shown_whole_and_opened_only_when_told(
         assert opened == [expected]
 
 
-async def test_an_address_that_is_not_opened_says_why(open_app: OpenApp, opened: list[str]) -> None:
-    app = await open_app()
+async def test_an_address_that_is_not_opened_says_why(opened: list[str], app: App) -> None:
     for address, reason in (
         ("file:///etc/passwd", "only web addresses"),
         ("https://bank.example@evil.example/\u202e", "before the host"),

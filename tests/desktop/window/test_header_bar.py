@@ -28,10 +28,7 @@ def choose(app: App, words: str) -> None:
     found.trigger()
 
 
-async def test_the_models_name_opens_a_menu_of_models(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_the_models_name_opens_a_menu_of_models(app: App, engine: FakeEngine) -> None:
     await until(lambda: words(app, "modelName") == "stand-in")
     for path in ("/models/a", "/models/b"):
         app.parts.settings.set_model_path(path)
@@ -62,8 +59,7 @@ async def test_the_models_name_opens_a_menu_of_models(
     assert len(engine.loads) == 2
 
 
-async def test_model_settings_are_seen_whatever_the_page_showed(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_model_settings_are_seen_whatever_the_page_showed(app: App) -> None:
     settings = app.window.side_panel.settings
     app.window.side_panel.show_page(1)
     find(app, QLineEdit, "settingsSearch").setText("penalty")
@@ -103,8 +99,7 @@ async def test_a_long_name_is_shortened_and_the_tip_says_all(
     assert button.accessibleName() == f"Model: {name}"
 
 
-async def test_the_title_has_the_room_there_is(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_the_title_has_the_room_there_is(app: App, engine: FakeEngine) -> None:
     await until(lambda: app.parts.engine.model is not None)
     (await send(app, engine, "A title that is long enough to be cut")).finish("x")
     await ended(app)

@@ -49,8 +49,7 @@ async def test_about_says_what_runs_here_and_nothing_of_any_chat(
     assert str(app.parts.folders.data) not in copied
 
 
-async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(app: App) -> None:
     dialog = page(app, "actionShortcuts", "shortcutsDialog")
     edits = {
         each.accessibleName(): each.keySequence() for each in dialog.findChildren(QKeySequenceEdit)

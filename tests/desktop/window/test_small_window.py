@@ -115,9 +115,8 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
 
 
 async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     page, seen = app.window.page, set()
     widths = (600, 900, 1280, 1700)
     for reply in ("Short.", "Long.\n\n" * 60):
@@ -166,10 +165,9 @@ async def test_the_empty_page_is_whole_in_a_small_window(
 
 
 async def test_an_error_and_its_remedy_are_whole_in_a_small_window(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
     """While the engine is silent or has failed, nothing else in the row can be used."""
-    app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     app.window.resize(900, 600)
     header = app.window.page.header
