@@ -42,6 +42,11 @@ async def ready(open_app: OpenApp) -> App:
     return app
 
 
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(ready(open_app))
+
+
 async def chosen(parts: WindowParts, form: ReplyFormat | None) -> None:
     parts.chat.ask_for(form)
     await until(lambda: parts.chat.format == form)
@@ -111,10 +116,7 @@ async def verdict(dialog: FormatDialog, words_: str) -> None:
     await until(lambda: re.search(words_, dialog.verdict.text()), f"{words_} of the schema")
 
 
-async def test_a_format_is_chosen_used_and_turned_off(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def test_a_format_is_chosen_used_and_turned_off(app: App, engine: FakeEngine) -> None:
     assert marked(app) == ["actionFormatFree"] and words(app, "formatChip") == ""
     await a_schema_is_used_only_if_it_can_be(app)
     assert words(app, "formatChip") == "Replies: JSON with a schema"
@@ -184,16 +186,8 @@ async def a_schema_is_used_only_if_it_can_be(app: App) -> None:
     ],
 )
 async def test_other_formats_are_written_checked_and_kept(
-    open_app: OpenApp,
-    engine: FakeEngine,
-    kind: Kind,
-    name: str,
-    bad: str,
-    said: str,
-    good: str,
-    chip: str,
+    app: App, engine: FakeEngine, kind: Kind, name: str, bad: str, said: str, good: str, chip: str
 ) -> None:
-    app = await ready(open_app)
     dialog = await opened_dialog(app, name)
     use = button(dialog, "schemaUse")
     dialog.text.setPlainText(bad)
@@ -263,9 +257,8 @@ async def only_its_source_is_shown_while_it_grows(app: App, engine: FakeEngine) 
 
 
 async def test_the_latest_schema_is_the_one_that_is_judged(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await ready(open_app)
     judged: list[str] = []
 
     def refuse(form: ReplyFormat, _: object) -> str:
@@ -283,8 +276,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
     assert judged[-1] == "3"
 
 
-async def test_replies_are_shown_as_tables_and_trees(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await ready(open_app)
+async def test_replies_are_shown_as_tables_and_trees(app: App, engine: FakeEngine) -> None:
     await flat_objects_are_a_table_beside_their_source(app, engine)
     await other_json_is_a_tree(app, engine)
     await a_reply_that_breaks_its_format_says_so(app, engine)
@@ -377,10 +369,7 @@ async def free_replies_stay_free_and_old_ones_data(app: App, engine: FakeEngine)
     await until(lambda: app.window.page.transcript.findChildren(DataView))
 
 
-async def test_H1_words_of_a_reply_are_text_in_its_data(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def test_H1_words_of_a_reply_are_text_in_its_data(app: App, engine: FakeEngine) -> None:
     markup = "<b>a</b>&amp;\u202e"
     row = await replied(app, engine, json.dumps([{markup: markup}]))
     shown = "<b>a</b>&amp;<U+202E>"
@@ -388,9 +377,8 @@ async def test_H1_words_of_a_reply_are_text_in_its_data(
 
 
 async def test_a_continued_reply_keeps_its_format_and_another_has_the_chats(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await ready(open_app)
     await chosen(app.parts, SCHEMA)
     (await send(app, engine, "List them")).finish("[1, 2", reason="length")
     assert reply_of(await ended(app)).format == SCHEMA
