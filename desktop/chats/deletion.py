@@ -32,7 +32,7 @@ from desktop.search.search import SearchController
 from desktop.services import Controller, Services
 from desktop.store import backups, restored
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, documents, fields, message_tree, pictures
+from desktop.store.tables import attachments, chats, fields, message_tree
 from desktop.store.tables.records import DeletedMessages
 
 P = ParamSpec("P")
@@ -119,7 +119,7 @@ class Deletion(Controller):
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
-            documents.collect_garbage(connection)
+            attachments.collect_documents(connection)
             if any(purged):
                 self._remove_backups(spare)
             return purged
@@ -173,9 +173,9 @@ class Deletion(Controller):
         self.everything_gone.emit()
 
     async def _remove_unused(self, held: set[str]) -> None:
-        known = await self._database.run(pictures.digests)
+        known = await self._database.run(attachments.digests)
         used = held | restored.digests(self._folders)
-        used |= await self._database.run(pictures.collect_garbage)
+        used |= await self._database.run(attachments.collect_pictures)
         # Of what no chat ever knew, a file that was kept may show it.
         kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)

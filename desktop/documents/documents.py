@@ -34,7 +34,7 @@ from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.picture_files import Refusal
 from desktop.pictures.pictures import PictureController, in_words
 from desktop.services import Controller, Services
-from desktop.store.tables import documents as table
+from desktop.store.tables import attachments
 from desktop.store.tables.messages import prefill_speeds
 from desktop.store.tables.records import Document
 from desktop.threads import DaemonExecutor
@@ -217,7 +217,7 @@ class DocumentController(Controller):
 
     async def _read(self, draft: Draft, each: DraftDocument, data: bytes) -> Document:
         source = await self._in_thread(partial(source_of, data, each.name))
-        known = await self._database.run(table.extracted, source)
+        known = await self._database.run(attachments.extracted, source)
         if known is not None:
             return replace(known, name=each.name)
         loop = asyncio.get_running_loop()

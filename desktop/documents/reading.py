@@ -21,7 +21,7 @@ from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
-from desktop.store.tables.documents import PART_END, document_of
+from desktop.store.tables.attachments import PART_END, document_of
 from desktop.store.tables.records import Document
 
 FileKind: TypeAlias = Literal["picture", "document", "folder", "other"]

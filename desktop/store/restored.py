@@ -23,7 +23,7 @@ from desktop.store.check import read_only
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings
 from desktop.store.settings_file import SettingsFile
-from desktop.store.tables import pictures
+from desktop.store.tables import attachments
 
 
 def unfinished(folders: Folders) -> Path:
@@ -61,7 +61,7 @@ def digests(folders: Folders) -> set[str]:
     for path, immutable in ((unfinished(folders), False), (complete(folders), True)):
         if path.exists():
             with contextlib.suppress(*ERRORS), closing(read_only(path, immutable)) as connection:
-                found |= pictures.digests(connection)
+                found |= attachments.digests(connection)
     return found
 
 

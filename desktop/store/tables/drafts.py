@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import documents, fields, folders, pictures
+from desktop.store.tables import attachments, fields, folders
 from desktop.store.tables.records import Attachment, Folder
 
 
@@ -56,8 +56,7 @@ def save(
         (chat, text, system, key, form, fields.stored_tree(settings or {}), folder),
     )
     assert cursor.lastrowid is not None
-    pictures.attach(connection, "draft", cursor.lastrowid, shown)
-    documents.attach(connection, "draft", cursor.lastrowid, shown)
+    attachments.attach(connection, "draft", cursor.lastrowid, shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
@@ -66,14 +65,13 @@ def remove(connection: sqlite3.Connection, chat: int | None) -> None:
 
 def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
     number, chat, text, system, key, reply_format, settings, folder = row
-    shown = pictures.attached(connection, "draft", number)
-    read = documents.attached(connection, "draft", number)
+    shown = attachments.attached(connection, "draft", number, fields.text(text))
     return StoredDraft(
         fields.whole(chat),
-        read.told_in(shown.told_in(fields.text(text))),
+        shown.text,
         fields.text(system),
         fields.text(key),
-        (*read.found, *shown.found),
+        (*shown.documents, *shown.pictures),
         fields.model(ReplyFormat, reply_format),
         fields.tree(settings),
         folders.read(connection, folder),

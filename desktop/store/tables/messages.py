@@ -19,14 +19,13 @@ from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.remote.messages import Place
-from desktop.store.tables import chats, documents, drafts, fields, folders, pictures
+from desktop.store.tables import attachments, chats, drafts, fields, folders
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import (
     Attachment,
     ChatPath,
     Document,
     Message,
-    Picture,
     Reply,
     ReplyState,
 )
@@ -113,8 +112,7 @@ def add_message(
 ) -> int:
     """Returns the id; the message is the chosen child of `parent`."""
     message = insert(connection, chat, parent, text)
-    pictures.attach(connection, "message", message, shown)
-    documents.attach(connection, "message", message, shown)
+    attachments.attach(connection, "message", message, shown)
     return message
 
 
@@ -436,18 +434,17 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown, read = pictures.Attached[Picture](), pictures.Attached[Document]()
+    shown = attachments.Attached(fields.text(text))
     if replied is None:
-        shown = pictures.attached(connection, "message", message)
-        read = documents.attached(connection, "message", message)
+        shown = attachments.attached(connection, "message", message, shown.text)
     return Message(
         id=message,
         chat=chat,
         parent=fields.whole(parent),
-        text=read.told_in(shown.told_in(fields.text(text))),
+        text=shown.text,
         created=fields.moment(created),
-        pictures=shown.found,
-        documents=read.found,
+        pictures=shown.pictures,
+        documents=shown.documents,
         reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )

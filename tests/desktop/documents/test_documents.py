@@ -25,7 +25,7 @@ from desktop.documents.parts import not_sendable
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, messages
-from desktop.store.tables.documents import attached, document_of
+from desktop.store.tables.attachments import attached, document_of
 from desktop.store.tables.records import Document
 from desktop.widgets.plain import Label
 from tests.desktop.conftest import OpenApp, until
@@ -449,8 +449,8 @@ def test_reading_a_file_again_repairs_its_text(tmp_path: Path) -> None:
         chat = chats.create(connection, "A chat")
         message = messages.add_message(connection, chat, None, "First?", [document])
         connection.execute("UPDATE documents SET text = 'damaged', source = ''")
-        (damaged,) = attached(connection, "message", message).found
+        (damaged,) = attached(connection, "message", message, "").documents
         messages.add_message(connection, chat, message, "Second?", [document])
-        assert attached(connection, "message", message).found[0].parts == ("whole",)
+        assert attached(connection, "message", message, "").documents[0].parts == ("whole",)
         messages.add_message(connection, chat, message, "Third?", [damaged])
-        assert attached(connection, "message", message).found[0].parts == ("whole",)
+        assert attached(connection, "message", message, "").documents[0].parts == ("whole",)

@@ -17,8 +17,8 @@ import pytest
 from desktop.store import backups
 from desktop.store.database import Database, open_database
 from desktop.store.salvage import salvage
-from desktop.store.tables import chats, drafts, fields, folders, messages, pictures
-from desktop.store.tables.documents import document_of
+from desktop.store.tables import attachments, chats, drafts, fields, folders, messages
+from desktop.store.tables.attachments import document_of
 from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.records import Document
 from desktop.store.tables.schema import MIGRATIONS, script
@@ -254,7 +254,7 @@ def test_H7_a_picture_whose_thumbnail_is_lost_is_still_sent(path: Path, qloop: L
         (message,) = [each for each in messages if "question 2.4" in each.text]
         assert [each.digest for each in message.pictures] == [picture(24).digest]
         assert message.pictures[0].size == (32, 32)
-        assert picture(24).digest in qloop.run(database.run(pictures.collect_garbage))
+        assert picture(24).digest in qloop.run(database.run(attachments.collect_pictures))
 
 
 @pytest.mark.parametrize("steps", [1, 2])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_database, truncate_log
-from desktop.store.tables import chats, drafts, messages, pictures
+from desktop.store.tables import attachments, chats, drafts, messages
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.store.tables.conftest import path_of
@@ -62,9 +62,9 @@ def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(
     for chat in (one, other):
         chats.delete(connection, chat)
         chats.purge(connection)
-        assert pictures.collect_garbage(connection) == {PICTURE.digest}
+        assert attachments.collect_pictures(connection) == {PICTURE.digest}
     drafts.remove(connection, None)
-    assert pictures.collect_garbage(connection) == set()
+    assert attachments.collect_pictures(connection) == set()
     truncate_log(connection)
     assert PICTURE.thumbnail not in left_on_disk(path)
 

@@ -4,7 +4,7 @@ import sqlite3
 
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, forks, messages, pictures
+from desktop.store.tables import attachments, chats, forks, messages
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
 
@@ -91,6 +91,6 @@ def test_deleting_either_leaves_the_other_whole(connection: sqlite3.Connection) 
     assert made is not None
     chats.delete(connection, turn.chat)
     chats.purge(connection)
-    assert pictures.collect_garbage(connection) == {PICTURE.digest}
+    assert attachments.collect_pictures(connection) == {PICTURE.digest}
     assert texts(connection, made.chat) == ["one", "on one"]
     assert path_of(connection, made.chat).path[0].pictures == (PICTURE,)
