@@ -189,11 +189,9 @@ class ChatController(ShownChat):
                 chat,
                 text,
                 shown,
-                draft.key,
-                draft.system,
                 left,
-                draft.format,
-                draft.settings,
+                draft.key,
+                draft.begin,
                 self._remote.new_chats if chat is None else None,
                 draft.folder.id if draft.folder else None,
             )

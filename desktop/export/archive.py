@@ -133,9 +133,7 @@ def add_archive(
     new = chats.create(
         connection,
         store(chat.title),
-        system=store(chat.system),
-        reply_format=chat.format,
-        settings=fields.tree(store(chat.settings)),
+        begin=Begin(store(chat.system), chat.format, fields.tree(store(chat.settings))),
         folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(

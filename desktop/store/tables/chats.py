@@ -14,7 +14,7 @@ from typing import NamedTuple
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
 from desktop.store.tables import fields
-from desktop.store.tables.records import Chat
+from desktop.store.tables.records import Begin, Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
@@ -60,19 +60,17 @@ def create(
     connection: sqlite3.Connection,
     title: str,
     key: str = "",
-    system: str = "",
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
+    begin: Begin | None = None,
     folder: int | None = None,
     titled: bool = True,
 ) -> int:
     """Returns the id. A `folder` that is gone is none; `titled`: no model may write the title."""
     now = time.time()
-    form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
+    own = fields.stored_begin(begin or Begin())
     cursor = connection.execute(
         "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
-        (title, now, now, key or new_key(), system, form, own, folder, titled),
+        (title, now, now, key or new_key(), *own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid

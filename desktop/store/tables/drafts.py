@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.api.reply_format import ReplyFormat
 from desktop.store.tables import attachments, fields, folders
-from desktop.store.tables.records import Attachment, Folder
+from desktop.store.tables.records import Attachment, Begin, Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +17,9 @@ class StoredDraft:
 
     chat: int | None
     text: str
-    system: str
     key: str
-    shown: tuple[Attachment, ...]
-    format: ReplyFormat | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    shown: tuple[Attachment, ...] = ()
+    begin: Begin = field(default_factory=Begin)
     folder: Folder | None = None
 
 
@@ -33,30 +30,20 @@ def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     return [_read(connection, row) for row in rows]
 
 
-def save(
-    connection: sqlite3.Connection,
-    chat: int | None,
-    text: str,
-    system: str,
-    key: str,
-    shown: Sequence[Attachment],
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
-    folder: int | None = None,
-) -> None:
+def save(connection: sqlite3.Connection, draft: StoredDraft) -> None:
     """Does nothing for a chat that is gone."""
+    chat, folder = draft.chat, draft.folder.id if draft.folder else None
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
         return
-    form = fields.stored_model(reply_format)
     cursor = connection.execute(
-        "INSERT INTO drafts (chat, text, system, key, format, settings, folder)"
+        "INSERT INTO drafts (chat, text, key, system, format, settings, folder)"
         " VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
-        (chat, text, system, key, form, fields.stored_tree(settings or {}), folder),
+        (chat, draft.text, draft.key, *fields.stored_begin(draft.begin), folder),
     )
     assert cursor.lastrowid is not None
-    attachments.attach(connection, "draft", cursor.lastrowid, shown)
+    attachments.attach(connection, "draft", cursor.lastrowid, draft.shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
@@ -69,10 +56,8 @@ def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
     return StoredDraft(
         fields.whole(chat),
         shown.text,
-        fields.text(system),
         fields.text(key),
         (*shown.documents, *shown.pictures),
-        fields.model(ReplyFormat, reply_format),
-        fields.tree(settings),
+        fields.begin(system, reply_format, settings),
         folders.read(connection, folder),
     )

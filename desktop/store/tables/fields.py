@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from core.api.reply_format import ReplyFormat
+from desktop.store.tables.records import Begin
+
 Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
@@ -74,6 +77,14 @@ def tree(value: object) -> dict[str, Any]:
 
 def stored_tree(value: Mapping[str, object]) -> str | None:
     return json.dumps(value) if value else None
+
+
+def begin(system: object, reply_format: object, settings: object) -> Begin:
+    return Begin(text(system), model(ReplyFormat, reply_format), tree(settings))
+
+
+def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
+    return value.system, stored_model(value.format), stored_tree(value.settings)
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:

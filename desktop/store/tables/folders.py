@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields
 from desktop.store.tables.records import Begin, Folder
 
@@ -53,7 +52,7 @@ def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
     """Copy a preset for new chats; None removes it."""
-    values = (None, "", None, None) if begin is None else (preset, *stored(begin))
+    values = (None, "", None, None) if begin is None else (preset, *fields.stored_begin(begin))
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
         (*values, folder),
@@ -89,21 +88,14 @@ def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
     )
 
 
-def stored(begin: Begin) -> tuple[str, str | None, str | None]:
-    return begin.system, fields.stored_model(begin.format), fields.stored_tree(begin.settings)
-
-
 def _read(row: Sequence[object]) -> Folder:
     number, name, folded, preset, system, reply_format, settings = row
     assert isinstance(number, int)
-    begin = Begin(
-        fields.text(system), fields.model(ReplyFormat, reply_format), fields.tree(settings)
-    )
     own = preset is not None
     return Folder(
         number,
         fields.text(name),
         bool(folded),
         fields.text(preset) if own else "",
-        begin if own else None,
+        fields.begin(system, reply_format, settings) if own else None,
     )

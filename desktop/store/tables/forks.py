@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, fields, messages
-from desktop.store.tables.records import Attachment, Message
+from desktop.store.tables.records import Attachment, Begin, Message
 
 HEADING = "Summary of the conversation so far:"
 
@@ -55,18 +54,11 @@ def begin_from(
     ).fetchone()
     if row is None:
         return None
-    title, system = (fields.text(value) for value in row[:2])
-    reply_format, settings = fields.model(ReplyFormat, row[2]), fields.tree(row[3])
-    instructions = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
-    new = chats.create(
-        connection,
-        f"{title} (summary)",
-        "",
-        messages.storable(instructions),
-        reply_format,
-        settings,
-        fields.whole(row[4]),
-    )
+    title, begin, folder = fields.text(row[0]), fields.begin(*row[1:4]), fields.whole(row[4])
+    parts = (begin.system, f"{HEADING}\n\n{summary}")
+    system = messages.storable("\n\n".join(part for part in parts if part))
+    title = f"{title} (summary)"
+    new = chats.create(connection, title, begin=replace(begin, system=system), folder=folder)
     return Fork(new, question.text, question.attachments) if question else Fork(new)
 
 
@@ -77,7 +69,7 @@ def _like(connection: sqlite3.Connection, chat: int) -> int:
         " WHERE id = ?",
         (chat,),
     ).fetchone()
-    new = chats.create(connection, fields.text(title), system=fields.text(system))
+    new = chats.create(connection, fields.text(title), begin=Begin(fields.text(system)))
     connection.execute(
         "UPDATE chats SET created = ?, format = ?, settings = ?, place = ?, agreed = ?, folder = ?,"
         " forked = 1 WHERE id = ?",

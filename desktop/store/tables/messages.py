@@ -23,6 +23,7 @@ from desktop.store.tables import attachments, chats, drafts, fields, folders
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import (
     Attachment,
+    Begin,
     ChatPath,
     Document,
     Message,
@@ -55,33 +56,24 @@ def append_turn(
     chat: int | None,
     text: str,
     shown: Sequence[Attachment] = (),
-    key: str = "",
-    system: str = "",
     left: StoredDraft | None = None,
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
+    key: str = "",
+    begin: Begin | None = None,
     place: Place | None = None,
     folder: int | None = None,
 ) -> Turn:
-    """Add a turn to the shown path. Without a chat, create one with this `key`, `system`,
-    `reply_format`, `settings`, `place` and `folder`. The draft becomes what is `left` of it."""
+    """Add a turn to the shown path. Without a chat, create one with this `key`, `begin`, `place`
+    and `folder`. The draft becomes what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
-        chat = chats.create(
-            connection,
-            title,
-            key,
-            storable(system),
-            reply_format,
-            settings,
-            folder,
-            titled=False,
-        )
+        begin = begin or Begin()
+        begin = replace(begin, system=storable(begin.system))
+        chat = chats.create(connection, title, key, begin, folder, titled=False)
         chats.run_at(connection, chat, place)
     if left is not None:
-        drafts.save(connection, chat, left.text, left.system, left.key, left.shown)
+        drafts.save(connection, replace(left, chat=chat))
     parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
     return add_turn(connection, chat, parent, text, shown)
 
