@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar, cast
 
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
@@ -32,6 +32,7 @@ from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
 
+Child = TypeVar("Child", bound=QObject)
 Widget = TypeVar("Widget", bound=QWidget)
 
 
@@ -57,6 +58,13 @@ def words(app: App, name: str) -> str:
 
 def type_in(app: App, text: str) -> None:
     app.window.page.composer.text.setPlainText(text)
+
+
+def child(of: QObject, kind: type[Child], name: str | None = None) -> Child:
+    """Find a child, visible or not."""
+    found = of.findChild(kind, name)
+    assert isinstance(found, kind)
+    return found
 
 
 def press_key(

@@ -27,7 +27,7 @@ from tests.desktop.chat.test_chat import ask
 from tests.desktop.chat.test_chat import ended as reply_ended
 from tests.desktop.conftest import Loop, OpenApp, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, reply_of, send, settle, words
+from tests.desktop.hands import child, ended, find, press, reply_of, send, settle, words
 from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")
@@ -62,27 +62,19 @@ async def replied(app: App, engine: FakeEngine, text: str, form: ReplyFormat = J
 
 
 def validity(row: ReplyRow) -> QLabel:
-    found = row.findChild(QLabel, "replyValidity")
-    assert isinstance(found, QLabel)
-    return found
+    return child(row, QLabel, "replyValidity")
 
 
 def button(row: QWidget, name: str) -> QAbstractButton:
-    found = row.findChild(QAbstractButton, name)
-    assert isinstance(found, QAbstractButton)
-    return found
+    return child(row, QAbstractButton, name)
 
 
 def view_of(row: ReplyRow) -> DataView:
-    found = row.findChild(DataView)
-    assert found is not None
-    return found
+    return child(row, DataView)
 
 
 def source_of(row: ReplyRow) -> CodeBlock:
-    found = row.findChild(CodeBlock)
-    assert found is not None
-    return found
+    return child(row, CodeBlock)
 
 
 def table(view: DataView) -> list[list[str]]:
@@ -319,8 +311,8 @@ async def found_in_the_source(app: App, row: ReplyRow) -> None:
     app.window.page.find_bar.begin()
     find(app, QLineEdit, "findText").setText("disc")
     await until(lambda: words(app, "findCount"))
-    field = source_of(row).findChild(QPlainTextEdit)
-    assert field is not None and field.isVisible()
+    field = child(source_of(row), QPlainTextEdit)
+    assert field.isVisible()
     assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
     app.window.page.find_bar.leave()
 

@@ -24,7 +24,7 @@ from desktop.chat.rows.message_row import MessageRow
 from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, send, settle, user_rows
+from tests.desktop.hands import child, ended, find, press, send, settle, user_rows
 from tests.desktop.window.test_window import STATS
 
 
@@ -54,9 +54,7 @@ def drawn(button: QWidget) -> bool:
 
 
 def copy_of(row: MessageRow) -> CopyButton:
-    button = row.findChild(CopyButton, "copyMessage")
-    assert isinstance(button, CopyButton)
-    return button
+    return child(row, CopyButton, "copyMessage")
 
 
 def says(button: CopyButton, words: str) -> bool:
@@ -71,8 +69,7 @@ async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
     assert rows[2].y() - rows[0].y() < 150
-    numbers = rows[-1].findChild(QWidget, "numbersText")
-    assert isinstance(numbers, QWidget)
+    numbers = child(rows[-1], QWidget, "numbersText")
     middles = [
         each.mapTo(rows[-1], each.rect().center()).y() for each in (copy_of(rows[-1]), numbers)
     ]
@@ -166,8 +163,7 @@ async def the_bubble_is_as_wide_as_its_content(app: App, engine: FakeEngine) -> 
     widths = []
     for text in ("Hi", "# Hi there you", "```\n" + "x" * 60 + "\n```", "word " * 200):
         await say(app, engine, text)
-        bubble = user_rows(app)[-1].findChild(QFrame, "userBubble")
-        assert isinstance(bubble, QFrame)
+        bubble = child(user_rows(app)[-1], QFrame, "userBubble")
         widths.append(bubble.width())
         for field in bubble.findChildren(QPlainTextEdit):
             assert field.horizontalScrollBar().maximum() == 0
@@ -213,8 +209,7 @@ async def test_a_messages_menu_offers_what_can_be_done_with_it(
     for row, expected in ((user_rows(app)[0], QUESTION_MENU), (reply, REPLY_MENU)):
         # Over a gap, and over the text.
         assert right_click(row) == expected
-        text = row.findChild(BlockText)
-        assert text is not None
+        text = child(row, BlockText)
         over_text = right_click(text)
         assert over_text[-len(expected) - 1 :] == ["", *expected]
         assert "Copy" in over_text and "Select all" in over_text

@@ -12,7 +12,7 @@ from desktop.app import App
 from desktop.chat.rows.reply_row import ReplyRow
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 LONG = "A line of a reply.\n\n" * 60
 STATS = RequestStats(
@@ -77,8 +77,7 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
         places = places_in(row, "copyMessage", "forkChat", "numbersToggle")
         tops.append([place.y() for place in places])
         if width == 700:
-            numbers = row.findChild(QLabel, "numbersText")
-            assert numbers is not None
+            numbers = child(row, QLabel, "numbersText")
             assert numbers.height() > 2 * numbers.fontMetrics().height()
     assert tops[0] == tops[1] and len(tops[0]) == 3
     names = ("copyMessage", "regenerate", "forkChat")

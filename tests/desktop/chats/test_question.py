@@ -13,7 +13,7 @@ from desktop.store.tables import chats
 from desktop.widgets.dialogs import LinkDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -115,10 +115,8 @@ async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(app: Ap
     press(app, "deleteAllNo")
     app.window.dialogs.open_link("https://example.org/")
     await until(lambda: app.window.findChild(LinkDialog))
-    dialog = app.window.findChild(LinkDialog)
-    assert dialog is not None
-    opens = dialog.findChild(QPushButton, "linkOpen")
-    assert opens is not None
+    dialog = child(app.window, LinkDialog)
+    opens = child(dialog, QPushButton, "linkOpen")
     QTest.mouseClick(opens, LEFT)
     assert dialog.isVisible()
     dialog.reject()

@@ -30,7 +30,7 @@ from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import find, press, words
+from tests.desktop.hands import child, find, press, words
 from tests.desktop.loop_watch import LoopWatch
 from tests.gguf.files import write
 
@@ -184,8 +184,7 @@ async def test_a_model_is_renamed_and_its_settings_are_remembered(
     dialog = opened(app)
     await until(lambda: names(dialog) == ["Name"])
     press(app, "libraryRename")
-    editor = dialog.view.findChild(QLineEdit)
-    assert editor is not None
+    editor = child(dialog.view, QLineEdit)
     editor.setText(" Mine  & <b>yours</b> ")
     app.parts.library.changed.emit()
     QTest.keyClick(editor, Qt.Key.Key_Return)

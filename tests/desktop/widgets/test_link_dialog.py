@@ -14,6 +14,7 @@ from desktop.widgets.dialogs import LinkDialog
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.web_address import web_address
 from tests.desktop.conftest import until
+from tests.desktop.hands import child
 
 PLAIN = "https://example.org/a?b=c"
 LOOKS_LIKE = "https://b\u0430nk.example/\u202egpj.exe"
@@ -38,22 +39,18 @@ def part(dialog: QWidget, name: str) -> str:
 
 
 def shown_address(dialog: QWidget) -> str:
-    field = dialog.findChild(QPlainTextEdit, "linkAddress")
-    assert isinstance(field, QPlainTextEdit)
+    field = child(dialog, QPlainTextEdit, "linkAddress")
     return field.toPlainText()
 
 
 async def asked(app: App, address: str) -> LinkDialog:
     app.window.page.transcript.messages.link_asked.emit(address)
     await until(lambda: app.window.findChild(LinkDialog))
-    found = app.window.findChild(LinkDialog)
-    assert isinstance(found, LinkDialog)
-    return found
+    return child(app.window, LinkDialog)
 
 
 async def pressed(app: App, dialog: LinkDialog, name: str) -> None:
-    button = dialog.findChild(Button, name)
-    assert isinstance(button, Button)
+    button = child(dialog, Button, name)
     button.click()
     await until(lambda: app.window.findChild(LinkDialog) is None)
 
@@ -101,8 +98,7 @@ def test_the_host_is_seen_whole(qtbot: QtBot, address: str) -> None:
     dialog = LinkDialog.asking(web_address(address))
     qtbot.addWidget(dialog)
     dialog.show()
-    host = dialog.findChild(Label, "linkHost")
-    assert isinstance(host, Label)
+    host = child(dialog, Label, "linkHost")
     assert dialog.rect().contains(host.geometry())
     assert host.height() >= host.heightForWidth(host.width())
     assert dialog.width() <= 600
@@ -113,8 +109,7 @@ def test_a_host_is_copied_as_it_is(qtbot: QtBot) -> None:
     dialog = LinkDialog.asking(web_address(f"https://{host}/"))
     qtbot.addWidget(dialog)
     dialog.show()
-    label = dialog.findChild(Label, "linkHost")
-    assert isinstance(label, Label)
+    label = child(dialog, Label, "linkHost")
     label.setFocus()
     label.setSelection(0, len(label.selectedText() or QLabel.text(label)))
     QTest.keyClick(label, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)

@@ -14,7 +14,7 @@ from desktop.engine.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 
 def entries(app: App) -> dict[str, bool]:
@@ -82,9 +82,7 @@ async def test_the_demo_model_has_one_name(open_app: OpenApp, engine: FakeEngine
 
 
 def find_menu(app: App) -> QMenu:
-    found = app.window.findChild(QMenu, "modelMenu")
-    assert isinstance(found, QMenu)
-    return found
+    return child(app.window, QMenu, "modelMenu")
 
 
 async def test_a_long_name_is_shortened_and_the_tip_says_all(

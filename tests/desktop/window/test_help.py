@@ -16,13 +16,13 @@ from desktop.window.commands import name_of
 from desktop.window.menus import diagnostics, licences, version
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, press, send
+from tests.desktop.hands import child, ended, press, send
 
 
 def page(app: App, action: str, name: str) -> QDialog:
     app.window.actions_by_name[action].trigger()
-    found = app.window.findChild(QDialog, name)
-    assert isinstance(found, QDialog) and found.isVisible() and not found.isModal()
+    found = child(app.window, QDialog, name)
+    assert found.isVisible() and not found.isModal()
     return found
 
 

@@ -28,6 +28,7 @@ from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (
+    child,
     drop,
     ended,
     files,
@@ -198,8 +199,7 @@ async def test_H8_a_reply_that_comes_in(app: App, engine: FakeEngine, name: str)
         asked.finish()
         row = await ended(app)
         await at_rest()
-    body = row.findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody)
+    body = child(row, MarkdownBody)
     assert body.text() == text
 
 
@@ -277,8 +277,7 @@ async def test_H8_reasoning_that_is_opened(app: App, engine: FakeEngine) -> None
 async def test_H8_a_reply_that_is_selected(app: App, engine: FakeEngine, name: str) -> None:
     chat = await stored(app, REPLIES[name])
     await shown(app, chat)
-    body = app.window.page.transcript.row_widgets[-1].findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody)
+    body = child(app.window.page.transcript.row_widgets[-1], MarkdownBody)
     field = body.findChildren(BlockText if name in ("paragraphs", "prose") else CodeText)[0]
     field.setFocus()
     bar = app.window.page.transcript.verticalScrollBar()
@@ -457,8 +456,7 @@ async def test_H8_a_megabyte_in_a_field_of_one_line(app: App, engine: FakeEngine
     with LoopWatch() as watch:
         watch.doing = "a title"
         app.window.side_bar.rename_current()
-        editor = app.window.side_bar.list.findChild(QLineEdit)
-        assert isinstance(editor, QLineEdit)
+        editor = child(app.window.side_bar.list, QLineEdit)
         editor.clear()
         editor.insert("a" * MB)
         await at_rest()

@@ -32,6 +32,7 @@ from desktop.widgets.long_text import LONGEST_TEXT
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (
+    child,
     drop,
     ended,
     files,
@@ -355,8 +356,7 @@ async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
     app.window.page.header.model.folder_asked.emit()
     await choose(app, tmp_path)
     await until(lambda: app.window.findChild(QListWidget, "modelsFound"))
-    found = app.window.findChild(QListWidget, "modelsFound")
-    assert found is not None
+    found = child(app.window, QListWidget, "modelsFound")
     assert [found.item(at).text() for at in range(found.count())] == ["Org/One", "Org/Two"]
     found.setCurrentRow(1)
     press(app, "modelsChoose")
