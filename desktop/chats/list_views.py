@@ -26,13 +26,21 @@ from desktop.chats.chat_list import (
     ChatList,
 )
 from desktop.widgets.plain import named
-from desktop.widgets.two_lines import ENDS_PX, SIDE_PX, AnyIndex, TwoLineDelegate, small, write
+from desktop.widgets.two_lines import (
+    ENDS_PX,
+    SIDE_PX,
+    AnyIndex,
+    TwoLineDelegate,
+    set_up,
+    small,
+    write,
+)
 
 ICON_PX = 14
 INSIDE_PX = 14
 
 
-def set_up(
+def set_up_chats(
     view: QListView,
     name: str,
     spoken: str,
@@ -40,12 +48,7 @@ def set_up(
     show_menu: Callable[[QPoint], None],
 ) -> None:
     named(view, name, spoken)
-    view.setModel(model)
-    view.setItemDelegate(ChatDelegate(view))
-    view.setTextElideMode(Qt.TextElideMode.ElideRight)
-    view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    # With rows of one height, Qt asks only for the visible ones.
-    view.setUniformItemSizes(True)
+    set_up(view, model, ChatDelegate(view))
     view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     view.customContextMenuRequested.connect(show_menu)
 

@@ -10,7 +10,7 @@ from desktop import theme
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
-from desktop.chats.list_views import ChatsView, set_up
+from desktop.chats.list_views import ChatsView, set_up_chats
 from desktop.chats.trash import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
@@ -45,7 +45,7 @@ class SideBar(QFrame):
         )
         self._search_messages.hide()
         self.list = ChatsView(chats.chat_list)
-        set_up(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
+        set_up_chats(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
         self.list.setEditTriggers(
             QAbstractItemView.EditTrigger.EditKeyPressed
             | QAbstractItemView.EditTrigger.DoubleClicked

@@ -10,7 +10,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtWidgets import QListView, QMenu, QWidget
 
 from desktop.chats.chat_list import CHAT_ROLE
-from desktop.chats.list_views import set_up
+from desktop.chats.list_views import set_up_chats
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.store.tables.chats import TRASH_DAYS, TRASH_S
@@ -81,7 +81,7 @@ class TrashPage(QWidget):
         self.setObjectName("trashPage")
         self._trash = trash
         self.list = QListView()
-        set_up(self.list, "trashList", tr("Deleted chats"), trash, self._show_menu)
+        set_up_chats(self.list, "trashList", tr("Deleted chats"), trash, self._show_menu)
         self._menu = named(QMenu(self), "trashMenu")
         self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
         self._menu.addAction(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
@@ -25,7 +25,7 @@ from desktop.store.tables.records import Attachment, Document, Picture
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, ElidedLabel, Label, named, set_tip
+from desktop.widgets.plain import Button, ElidedLabel, Label, fit_box, named, set_tip, text_box
 
 WIDTH, HEIGHT, MESSAGE_HEIGHT = 980, 660, 76
 
@@ -49,10 +49,9 @@ class CompareDialog(Dialog):
         self._attached: tuple[Attachment, ...] = ()
         # Until the user chooses, the first models of the list are chosen.
         self._chosen = False
-        self.message = named(QPlainTextEdit(), "compareMessage", tr("Message to both models"))
+        spoken = tr("Message to both models")
+        self.message = text_box("compareMessage", spoken, read_only=False)
         self.message.setPlaceholderText(tr("Ask both models the same"))
-        self.message.setProperty("class", "field")
-        self.message.setTabChangesFocus(True)
         self.message.setFixedHeight(theme.px(MESSAGE_HEIGHT))
         self._files = Label(name="compareFiles", style="muted small")
         self._drop = IconButton("close", tr("Leave them out"), name="compareDropFiles")
@@ -76,11 +75,7 @@ class CompareDialog(Dialog):
         parts.addLayout(row(self._files, self._drop, None))
         sides = row(spacing=12)
         for choice, side in zip(self.choices, self.sides, strict=True):
-            choice.setMinimumContentsLength(12)
-            choice.setSizeAdjustPolicy(
-                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-            )
-            sides.addLayout(column(choice, (side, 1), spacing=8), 1)
+            sides.addLayout(column(fit_box(choice, 12), (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
         parts.addLayout(row((self._said, 1), close, self._stop, self._start))
         self.fit(WIDTH, HEIGHT)
@@ -233,8 +228,8 @@ class SideView(TextOwner):
         live = side.live if side is not None else None
         model = side.model if side is not None else None
         self._name.set_words(_name(side) if side is not None else "")
-        self._say(self._status, live.status if live is not None else "")
-        self._say(self._ending, ending_text(reply) if reply is not None else "")
+        self._status.say(live.status if live is not None else "")
+        self._ending.say(ending_text(reply) if reply is not None else "")
         if side is not None and reply is not None:
             self._body.finish()
             if self._body.text() != side.text:
@@ -252,18 +247,13 @@ class SideView(TextOwner):
         self._keep.setEnabled(not kept)
         self._keep.set_words(tr("Kept as chat") if kept else tr("Keep as chat"))
         self._numbers.fit()
-        self._say(self._memory, _memory(model, told) if model is not None and told else "")
+        self._memory.say(_memory(model, told) if model is not None and told else "")
 
     def _grow(self, answer: str, reasoning: str) -> None:
         if reasoning:
             self._reasoning.append(reasoning)
         if answer:
             self._body.append(answer)
-
-    def _say(self, label: Label, words: str) -> None:
-        if label.text() != words:
-            label.setText(words)
-        label.setVisible(bool(words))
 
     def _on_keep(self) -> None:
         self.keep_asked.emit(self._side)

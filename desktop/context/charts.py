@@ -24,7 +24,7 @@ from desktop.services import Controller, Services
 from desktop.store.tables import fields
 from desktop.store.tables.records import Reply
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, named
+from desktop.widgets.plain import Label, fit_box, named
 
 Metric = Literal["first", "speed", "reuse", "saved"]
 Span = Literal["chat", "days"]
@@ -367,10 +367,7 @@ class Chart(QWidget):
 
 
 def _box(name: str, spoken: str, entries: dict[str, str]) -> QComboBox:
-    box = named(QComboBox(), name, spoken)
-    # Long words are cut before the page is.
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(6)
+    box = fit_box(named(QComboBox(), name, spoken), 6)
     for words, value in entries.items():
         box.addItem(words, value)
     return box

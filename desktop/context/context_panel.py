@@ -49,11 +49,11 @@ class ContextPanel(QWidget):
         self._strip.show_strip(view.strip)
         self._bytes.show_bytes(view.bytes)
         note = "" if model is None or model.spliced_replies else model.history_note
-        self._show_words(self._note, note)
+        self._note.say(note)
         trouble = view.disk_trouble
-        self._show_words(self._disk_trouble, disk_trouble_words(trouble) if trouble else "")
+        self._disk_trouble.say(disk_trouble_words(trouble) if trouble else "")
         self._show_heading(view)
-        self._show_words(self._elsewhere, _elsewhere_words(view.host) if view.host else "")
+        self._elsewhere.say(_elsewhere_words(view.host) if view.host else "")
         self._strip.setVisible(not view.host)
         self._tokens.show_values({"contextTokens": "" if view.host else _tokens(view)})
         values = _values(view, stats) if stats is not None else {}
@@ -63,8 +63,8 @@ class ContextPanel(QWidget):
             grid.show_values(values, _UNKNOWN_THERE if view.host else ())
             separator.setVisible(not grid.isHidden())
         miss = stats.miss if stats is not None else None
-        self._show_words(self._miss, numbers.describe_miss(miss) if miss else "")
-        self._show_words(self._difference, _difference(view.strip, view.reasoned))
+        self._miss.say(numbers.describe_miss(miss) if miss else "")
+        self._difference.say(_difference(view.strip, view.reasoned))
 
     def _show_heading(self, view: ContextView) -> None:
         stats, done = view.stats, view.done
@@ -85,14 +85,10 @@ class ContextPanel(QWidget):
         else:
             hero, summary = _of_request(stats)
         self._hero.setText(hero)
-        self._show_words(self._summary, summary)
+        self._summary.say(summary)
 
     def _label(self, name: str, style: str) -> Label:
         return Label(parent=self, name=name, style=style, wraps=True)
-
-    def _show_words(self, label: Label, text: str) -> None:
-        label.setText(text)
-        label.setVisible(bool(text))
 
     def _lay_out(self) -> None:
         heading = (self._hero, self._summary, self._progress)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 from PySide6.QtPrintSupport import QPrintDialog, QPrinter
-from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
@@ -20,7 +20,7 @@ from desktop.store.tables.records import Chat
 from desktop.widgets import dialogs
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, named
+from desktop.widgets.plain import Button, named, text_box
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT = 560, 360
@@ -171,11 +171,8 @@ class ImportDialog(Dialog):
     def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
         super().__init__("importDialog", tr("Imported chats"), parent, once=True)
         words = "\n\n".join(report.words() for report in reports)
-        report = QPlainTextEdit(shortened(words, LONGEST_REPORT))
-        shown = named(report, "importWords", tr("What was imported"))
-        shown.setReadOnly(True)
-        shown.setProperty("class", "field")
-        shown.setTabChangesFocus(True)
+        report = shortened(words, LONGEST_REPORT)
+        shown = text_box("importWords", tr("What was imported"), report)
         close = Button(tr("Close"), name="importClose")
         close.clicked.connect(self.close)
         column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)

@@ -207,9 +207,7 @@ class GetModelDialog(Dialog):
                 self._found.setCurrentItem(item)
 
     def _say(self, words: str, wrong: bool = False) -> None:
-        self._said.setText(words)
-        theme.set_class(self._said, "error small" if wrong else "muted small")
-        self._said.setVisible(bool(words))
+        self._said.say(words, "error small" if wrong else "muted small")
 
     def _say_error(self, info: ErrorInfo) -> None:
         self._say(error_text(info), wrong=True)

@@ -28,7 +28,7 @@ from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Label, action, named
 from desktop.widgets.search_field import SearchField
-from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
+from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate, set_up
 
 WIDTH, HEIGHT = 980, 620
 
@@ -86,12 +86,7 @@ class LibraryDialog(Dialog):
     def _build(self) -> None:
         view = self.view
         named(view, "libraryList", tr("Models on this computer"))
-        view.setItemDelegate(TwoLineDelegate(view))
-        view.setModel(self.list)
-        view.setTextElideMode(Qt.TextElideMode.ElideRight)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # With rows of one height, Qt asks only for the visible ones.
-        view.setUniformItemSizes(True)
+        set_up(view, self.list, TwoLineDelegate(view))
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self._folders = self.button("libraryFolders", tr("Folders"), self._open_folders)
         self._menu = named(QMenu(self), "libraryFoldersMenu")

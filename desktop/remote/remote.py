@@ -301,9 +301,7 @@ class ServersDialog(Dialog):
             self._say("")
 
     def _say(self, words: str, bad: bool = False) -> None:
-        self._said.setText(words)
-        self._said.setVisible(bool(words))
-        theme.set_class(self._said, "warning small" if bad else "muted small")
+        self._said.say(words, "warning small" if bad else "muted small")
 
 
 def _field(name: str, spoken: str, empty: str) -> QLineEdit:

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
-    QPlainTextEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -32,7 +31,7 @@ from desktop.settings.controls import Switch
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, named, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip, text_box
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT = 860, 760
@@ -302,11 +301,8 @@ class RequestContent(QWidget):
             style="muted small",
             wraps=True,
         )
-        self._text = named(QPlainTextEdit(), "serverContent", tr("Prompt and reply"))
-        self._text.setReadOnly(True)
+        self._text = text_box("serverContent", tr("Prompt and reply"))
         self._text.setUndoRedoEnabled(False)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(theme.px(CONTENT_HEIGHT))
         column(row(self._on, Label(words), None), self._note, self._text, of=self, spacing=8)
         requests.itemSelectionChanged.connect(self._show)

@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QPlainTextEdit,
     QVBoxLayout,
     QWidget,
 )
@@ -20,7 +19,7 @@ from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.layouts import row
 from desktop.widgets.notices import GuardedButton
-from desktop.widgets.plain import Button, Label, make_plain, named
+from desktop.widgets.plain import Button, Label, make_plain, named, text_box
 from desktop.widgets.plain_text import shortened, visible
 from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
@@ -141,12 +140,9 @@ class LinkDialog(Dialog):
         self._column.setSpacing(8)
         self._column.addWidget(Label(question, style="muted", wraps=True))
         shown, spoken = shortened(address, LONGEST_SHOWN), tr("The whole address")
-        self._address = named(QPlainTextEdit(shown), "linkAddress", spoken)
-        self._address.setReadOnly(True)
+        self._address = text_box("linkAddress", spoken, shown)
         self._address.setFixedHeight(ADDRESS_HEIGHT)
-        self._address.setProperty("class", "field")
         self._address.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self._address.setTabChangesFocus(True)
 
     @classmethod
     def asking(cls, address: WebAddress, parent: QWidget | None = None) -> LinkDialog:

@@ -21,20 +21,24 @@ from PySide6.QtGui import (
     QPaintEvent,
 )
 from PySide6.QtWidgets import (
+    QComboBox,
     QDialog,
     QLabel,
     QMenu,
     QMessageBox,
+    QPlainTextEdit,
     QPushButton,
     QToolButton,
     QToolTip,
     QWidget,
 )
 
+from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
 
 Named = TypeVar("Named", bound=QWidget)
+Box = TypeVar("Box", bound=QComboBox)
 
 # A label lays out all its text whenever its size is queried.
 LONGEST_LABEL = 4_000
@@ -75,6 +79,15 @@ class Label(QLabel):
 
     def text(self) -> str:
         return self._words
+
+    def say(self, words: str, style: str | None = None) -> None:
+        """Show these words, or nothing for ''."""
+        # Setting the same text would lay out its parent again.
+        if words != self._words:
+            self.setText(words)
+        if style is not None:
+            theme.set_class(self, style)
+        self.setVisible(bool(words))
 
     def copy(self) -> None:
         """Without the invisible line breaks."""
@@ -157,6 +170,21 @@ def named(widget: Named, name: str, spoken: str = "") -> Named:
     if spoken:
         widget.setAccessibleName(spoken)
     return widget
+
+
+def fit_box(box: Box, letters: int) -> Box:
+    """Long entries don't widen the box: it has room for so many letters."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(letters)
+    return box
+
+
+def text_box(name: str, spoken: str, text: str = "", read_only: bool = True) -> QPlainTextEdit:
+    box = named(QPlainTextEdit(text), name, spoken)
+    box.setReadOnly(read_only)
+    box.setProperty("class", "field")
+    box.setTabChangesFocus(True)
+    return box
 
 
 def announce(widget: QWidget, words: str) -> None:

@@ -176,9 +176,7 @@ class DraftEditor(QFrame):
 
     def say(self, words: str) -> None:
         """Refused pictures are listed too, until the message is sent."""
-        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
-        self.notice.setText(said)
-        self.notice.setVisible(bool(said))
+        self.notice.say(" ".join(filter(None, (words, not_added(self._refusals)))))
 
     @property
     def empty(self) -> bool:

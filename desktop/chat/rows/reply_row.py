@@ -73,9 +73,9 @@ class ReplyRow(MessageRow):
         self._reasoning.set_running(running and bool(row.reasoning) and not row.text)
         if not running:
             self._body.finish()
-        self._say(self._status, row.live.status if row.live else "")
+        self._status.say(row.live.status if row.live else "")
         reply = row.message.reply
-        self._say(self._ending, "" if running or reply is None else ending_text(reply))
+        self._ending.say("" if running or reply is None else ending_text(reply))
         ended_well = reply is not None and reply.finish_reason == "stop"
         theme.set_class(self._ending, "muted small" if ended_well else "warning small")
         self._show_numbers()
@@ -176,11 +176,6 @@ class ReplyRow(MessageRow):
 
     def _label(self, name: str, style: str) -> Label:
         return Label(name=name, style=style, wraps=True, selectable=True)
-
-    def _say(self, label: Label, words: str) -> None:
-        if label.text() != words:
-            label.setText(words)
-        label.setVisible(bool(words))
 
 
 class ReplyText(ComposerText):
