@@ -46,8 +46,8 @@ class ShownChat(Controller):
         super().__init__(services)
         self.transcript = Transcript()
         self.shown_path = ChatPath()
-        self._replies = replies
-        self._drafts = drafts
+        self.replies = replies
+        self.drafts = drafts
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The text of each kind of format that was last in force, by chat.
@@ -57,7 +57,7 @@ class ShownChat(Controller):
 
     @property
     def draft(self) -> Draft:
-        return self._drafts.of(self._wanted)
+        return self.drafts.of(self._wanted)
 
     @property
     def key(self) -> str:
@@ -73,21 +73,21 @@ class ShownChat(Controller):
     def instructions(self) -> str:
         chat = self.transcript.chat
         if chat is None:
-            return self._drafts.of(None).system
-        typed = self._drafts.instructions(chat)
+            return self.drafts.of(None).system
+        typed = self.drafts.instructions(chat)
         return self.shown_path.system if typed is None else typed
 
     @property
     def format(self) -> ReplyFormat | None:
         """None for free text."""
         chat = self.transcript.chat
-        return self._drafts.of(None).format if chat is None else self.shown_path.format
+        return self.drafts.of(None).format if chat is None else self.shown_path.format
 
     @property
     def own(self) -> Mapping[str, Any]:
         """The chat's own values of settings, by their keys."""
         chat = self.transcript.chat
-        return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+        return self.drafts.of(None).settings if chat is None else self.shown_path.settings
 
     @property
     def folder(self) -> Folder | None:
@@ -96,15 +96,15 @@ class ShownChat(Controller):
 
     @property
     def new_folder(self) -> Folder | None:
-        return self._drafts.of(None).folder
+        return self.drafts.of(None).folder
 
     def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
         """New chats get the settings `begin`, unless the user has changed theirs from `before`."""
-        draft = self._drafts.of(None)
+        draft = self.drafts.of(None)
         draft.folder = folder
         if draft.begin == before:
             draft.begin_with(begin)
-        self._drafts.save(draft)
+        self.drafts.save(draft)
         if self.transcript.chat is None:
             self._announce()
 
@@ -115,9 +115,9 @@ class ShownChat(Controller):
     def set_own(self, own: Mapping[str, Any]) -> None:
         chat = self.transcript.chat
         if chat is None:
-            draft = self._drafts.of(None)
+            draft = self.drafts.of(None)
             draft.settings = dict(own)
-            self._drafts.save(draft)
+            self.drafts.save(draft)
         else:
             # Shown at once: two switches may be turned before the first one is stored.
             self.shown_path = replace(self.shown_path, settings=dict(own))
@@ -173,18 +173,18 @@ class ShownChat(Controller):
 
     def open_made(self, made: Fork) -> None:
         if made.text or made.shown:
-            self._drafts.begin(made.chat, made.text, made.shown)
+            self.drafts.begin(made.chat, made.text, made.shown)
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:
-        self._drafts.save_soon(draft)
+        self.drafts.save_soon(draft)
 
     def note_pause(self, draft: Draft) -> None:
         if draft is self.draft:
             self.draft_typed.emit()
 
     def instruct(self, system: str) -> None:
-        self._drafts.instruct(self.transcript.chat, system.strip())
+        self.drafts.instruct(self.transcript.chat, system.strip())
         self.instructed.emit()
 
     def ask_for(self, reply_format: ReplyFormat | None) -> None:
@@ -194,8 +194,8 @@ class ShownChat(Controller):
             if each is not None:
                 self._written.setdefault(chat, {})[each.kind] = text_of(each)
         if chat is None:
-            self._drafts.of(None).format = reply_format
-            self._drafts.save(self._drafts.of(None))
+            self.drafts.of(None).format = reply_format
+            self.drafts.save(self.drafts.of(None))
             self.format_changed.emit()
         else:
             self._tasks.spawn(
@@ -207,12 +207,12 @@ class ShownChat(Controller):
         await self.show_again(chat)
 
     def forget(self, chats: Collection[int]) -> None:
-        self._drafts.forget(chats)
+        self.drafts.forget(chats)
         for chat in chats:
             self._written.pop(chat, None)
 
     def forget_everything(self) -> None:
-        self._drafts.clear()
+        self.drafts.clear()
         self._written.clear()
         self.open(None)
 
@@ -237,7 +237,7 @@ class ShownChat(Controller):
         # A server can't continue a reply.
         full = chat_path.place is not None
         rows = [
-            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end, full)
+            Row(message, self.replies.live.get(message.id), 0 < first == place, place == end, full)
             for place, message in enumerate(chat_path.path)
         ]
         self.transcript.show(chat, rows)

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from core.api.stats import RequestStats
 from desktop import theme
-from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
@@ -139,13 +138,13 @@ def value_words(metric: Metric, value: float | None) -> str:
 class ChartsController(Controller):
     changed = Signal()
 
-    def __init__(self, services: Services, chat: ShownChat, replies: Replies) -> None:
+    def __init__(self, services: Services, chat: ShownChat) -> None:
         super().__init__(services)
         self._transcript = chat.transcript
         # Of the last month, read once and then added to.
         self._known: list[ReplyNumbers] = []
         self._paces: dict[str, float] = {}
-        replies.ended.connect(self._on_end)
+        chat.replies.ended.connect(self._on_end)
         for signal in (self._transcript.chat_changed, self._transcript.rows_replaced):
             signal.connect(self.changed)
 

@@ -20,11 +20,9 @@ from core.api.events import Failed, Prepared
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import conversation_of, draft_message
-from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
 from desktop.context.limit import LimitController
-from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Controller, Services
@@ -49,8 +47,6 @@ class IdlePrefill(Controller):
         chat: ChatController,
         chats: ChatsController,
         limit: LimitController,
-        replies: Replies,
-        documents: DocumentController,
     ) -> None:
         super().__init__(services)
         self._chat = chat
@@ -65,8 +61,8 @@ class IdlePrefill(Controller):
         self._opened: int | None = None
         # Requests by chat, to be cancelled when it changes or is deleted.
         self._requests: dict[int, list[Request[Prepared]]] = {}
-        replies.ended.connect(self._on_end)
-        for changed in (documents.changed, documents.pictures.changed):
+        chat.replies.ended.connect(self._on_end)
+        for changed in (chat.drafts.documents.changed, chat.drafts.pictures.changed):
             changed.connect(self._on_files)
         chat.draft_changed.connect(self._on_draft)
         chat.draft_typed.connect(self._on_typed)

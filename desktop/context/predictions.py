@@ -21,7 +21,6 @@ from core.api.events import Predicted
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import before_reply, conversation_of, draft_message
-from desktop.chat.drafts import Drafts
 from desktop.chat.rows.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
@@ -37,10 +36,9 @@ CHANGED = "\N{HORIZONTAL ELLIPSIS} "
 
 
 class Predictions(Controller):
-    def __init__(self, services: Services, chat: ChatController, drafts: Drafts) -> None:
+    def __init__(self, services: Services, chat: ChatController) -> None:
         super().__init__(services)
         self._chat = chat
-        self._drafts = drafts
         self._pointed: tuple[Target, Deed] | None = None
         self._request: Request[Predicted] | None = None
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
@@ -120,7 +118,7 @@ class Predictions(Controller):
         return conversation_of(path, self._blobs.path, message)
 
     def _edited(self, message: Message, begun: bool) -> UserMessage:
-        draft = self._drafts.edited(message.id) if begun else None
+        draft = self._chat.drafts.edited(message.id) if begun else None
         if draft is None:
             return draft_message(CHANGED + message.text, message.attachments, self._blobs.path)
         return draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)

@@ -116,14 +116,12 @@ class WindowParts(QObject):
         )
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
-        self.idle_prefill = IdlePrefill(
-            services, self.chat, self.chats, self.limit, self.replies, self.documents
-        )
+        self.idle_prefill = IdlePrefill(services, self.chat, self.chats, self.limit)
         # After the idle prefill: a title then reads only the question for it.
         self.titles = Titles(services, self.chats, self.replies)
-        self.predictions = Predictions(services, self.chat, self.drafts)
-        self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
-        self.charts = ChartsController(services, self.chat, self.replies)
+        self.predictions = Predictions(services, self.chat)
+        self.context = ContextController(services, self.chat, self.idle_prefill)
+        self.charts = ChartsController(services, self.chat)
         self.search = SearchController(folders, self.tasks)
         self.deletion = Deletion(
             services, self.chats, self.chat, self.pictures, self.search, folders

@@ -60,9 +60,9 @@ def type_in(app: App, text: str) -> None:
     app.window.page.composer.text.setPlainText(text)
 
 
-def child(of: QObject, kind: type[Child], name: str | None = None) -> Child:
+def child(of: QObject, kind: type[Child], name: str = "") -> Child:
     """Find a child, visible or not."""
-    found = of.findChild(kind, name)
+    found = of.findChild(kind, name) if name else of.findChild(kind)
     assert isinstance(found, kind)
     return found
 
