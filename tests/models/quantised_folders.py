@@ -67,6 +67,15 @@ def _packed_config(**weights: Any) -> dict[str, Any]:
     }
 
 
+def float4_config(title: str) -> dict[str, Any]:
+    if title == "modelopt":
+        left_out = ["lm_head", "model.visual*", "*in_proj_a", "*in_proj_b", "*mlp.gate"]
+        return {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": left_out}
+    size, strategy = (16, "tensor_group") if title == "nvfp4" else (32, "group")
+    weights = _packed_config(type="float", strategy=strategy, group_size=size)
+    return weights | {"format": f"{title}-pack-quantized"}
+
+
 FORMATS = {
     each.title: each
     for each in (
@@ -116,19 +125,7 @@ FORMATS = {
             },
         ),
         Published("compressed", _packed_config(symmetric=False)),
-        Published(
-            "nvfp4",
-            _packed_config(type="float", strategy="tensor_group", group_size=16)
-            | {"format": "nvfp4-pack-quantized"},
-        ),
-        Published(
-            "modelopt",
-            {
-                "quant_method": "modelopt",
-                "quant_algo": "NVFP4",
-                "ignore": ["lm_head", "model.visual*", "*in_proj_a", "*in_proj_b", "*mlp.gate"],
-            },
-        ),
+        *(Published(title, float4_config(title)) for title in WHOLE),
     )
 }
 
