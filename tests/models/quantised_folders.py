@@ -50,6 +50,8 @@ class Published:
             return parts, packers.fp8_weights(parts)
         if self.title in WHOLE:
             return packers.nvfp4(outputs, inputs, whole=WHOLE[self.title], seed=seed)
+        if self.title == "mxfp4":
+            return packers.mxfp4(outputs, inputs, seed)
         symmetric = self.title == "gptq"
         dtype = torch.bfloat16 if self.title == "compressed" else torch.float16
         layer = packers.known(outputs, inputs, GROUP, symmetric=symmetric, dtype=dtype, seed=seed)

@@ -24,7 +24,8 @@ from kernels.native.library import compiled
 from tests.gguf.families import Converter, convert
 from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models
-from tests.loading.keeping import WRITTEN_NS
+from tests.loading.keeping import WRITTEN_NS, settle
+from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
@@ -240,9 +241,11 @@ BLOCKS: dict[str, tuple[dict[str, str], str]] = {
         "Q4_K",
     ),
 }  # fmt: skip
-PUBLISHED = [(name, "published") for name in BLOCKS]
+# A folder of a hybrid, whose matrices have scales of their own.
+FLOAT4 = "nvfp4"
+PUBLISHED = [(name, "published") for name in (*BLOCKS, FLOAT4)]
 # The same, mapped from the file of tiles that an earlier load kept.
-MAPPED = [(name, "mapped") for name in BLOCKS]
+MAPPED = [(name, "mapped") for name in (*BLOCKS, FLOAT4)]
 # Of each kind of layer, template and picture one; the others are tested by `make test-slow`.
 FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
        "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
@@ -296,6 +299,11 @@ def _write(folder: Path, name: str) -> Path:
     if name in BLOCKS:
         folder.mkdir()
         return write_blocks(folder, name)
+    if name == FLOAT4:
+        tiny = Tiny(layers="LF", hidden=64, mlp=128, seed=25)
+        packed, _ = write_twins(folder, FORMATS[name], tiny)
+        settle(packed)
+        return packed
     if name in MODELS:
         write_folder(folder, MODELS[name])
     else:
@@ -312,7 +320,7 @@ def _load(folder: Path, precision: str, wish: str) -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
+    """The folder of one of MODELS, of the tables after it or of FLOAT4, or a file of BLOCKS."""
 
     def make(name: str) -> Path:
         if name not in _FOLDERS:
@@ -323,7 +331,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 
 def load_mapped(file: Path, folder: Path) -> LoadedModel:
-    """The second load of a file of BLOCKS, as with too little memory for them."""
+    """The second load of a model in blocks, as with too little memory for them."""
 
     def without_room(plan: HeldPlan, *given: Any, **options: Any) -> ReadModel:
         room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES

@@ -75,11 +75,12 @@ def expected(title: str, tensors: Mapping[str, Tensor]) -> Tensor:
     if title == "modelopt":  # whose library has no release for a CPU
         factors = scales.float() * parts["weight_scale_2"]
         return numbers * factors.repeat_interleave(16, dim=1)
-    given: dict[str, Any] = dict(num_bits=4, type="float", strategy="tensor_group", group_size=16)
+    given: dict[str, Any] = {"num_bits": 4, "type": "float"}
     if title == "mxfp4":
         given |= {"strategy": "group", "group_size": 32}
         factors = decompress_mx_scale(scales).float()
     else:
+        given |= {"strategy": "tensor_group", "group_size": 16}
         factors = scales.float()
     return dequantize(
         numbers, factors, args=QuantizationArgs(**given), dtype=torch.float32,
