@@ -101,8 +101,7 @@ const struct block_type *block_type_of(int id);
 void take_rows(const struct linear *given, struct row_block *to);
 
 /* Multiplies finished sums of `count` outputs by their scales. */
-static inline void scale_outputs(const struct linear *all, long output, long count,
-                                 float *totals) {
+static inline void scale_outputs(const struct linear *all, long output, long count, float *totals) {
     const float *scales = all->scales;
     for (long each = 0; scales && each < count; each++) totals[each] *= scales[output + each];
 }

@@ -103,7 +103,7 @@ class Float4Tensor:
             for some in target.view(-1, kind.block_bytes).split(_MOST_GROUPS // groups):
                 codes, scales = self._groups(read, place, len(some) * groups)
                 blocks = some.numpy()
-                if whole is not None:  # in blocks, scales have no sign
+                if whole is not None and (scales > 0x7F).any():  # blocks have no signs of scales
                     codes ^= (scales >> 7)[:, None] * np.uint8(0x88)
                     scales &= 0x7F
                 blocks[:, :groups] = scales.reshape(-1, groups)
@@ -151,8 +151,9 @@ def _in_halves(codes: Bytes) -> Bytes:
     apart = codes.astype("<u2")  # first each number has its own byte
     apart |= apart << 4
     apart &= 0x0F0F
-    half = codes.shape[1] // 2
-    return np.ascontiguousarray(apart[:, :half] | apart[:, half:] << 4).view(np.uint8)
+    halves = apart.view("<u8").reshape(-1, 2, codes.shape[1] // 8)
+    found: npt.NDArray[np.uint64] = halves[:, 0] | halves[:, 1] << 4
+    return found.view(np.uint8)
 
 
 def find_float4(
