@@ -284,10 +284,13 @@ def write_blocks(folder: Path, name: str) -> Path:
 
 
 def write_float4(folder: Path, name: str) -> Path:
-    """A hybrid's folder. It never ends a reply, as those of `write_blocks`."""
+    """A hybrid's folder. It never ends a reply, as those of `write_blocks`, nor repeats a few
+    tokens as it would with weights as small as FORMATS has."""
     packed, _ = write_twins(folder, FORMATS[name], Tiny(layers="LF", hidden=64, mlp=128, seed=25))
     tensors = load_file(packed / WEIGHTS)
     tensors["model.language_model.embed_tokens.weight"][min(map(token_id, SPECIAL)) :] = 0
+    for each in (each for each in tensors if each.endswith("global_scale")):
+        tensors[each] /= 3.3
     save_file(tensors, packed / WEIGHTS)
     settle(packed)
     return packed
