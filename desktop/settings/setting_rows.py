@@ -155,15 +155,15 @@ def _model_rows() -> tuple[SettingRow, ...]:
             "model.precision",
             tr("Precision"),
             tr(
-                "On a processor, Automatic runs GGUF files as published, and other models "
-                "in bfloat16 or float32, whichever is faster here. If memory is short, it "
-                "uses int8 or int4: they take half and a third of the memory of bfloat16. "
-                "Both reply faster, and differently."
+                "On a processor, Automatic runs GGUF, NVFP4 and MXFP4 files as published, and "
+                "other models in bfloat16 or float32, whichever is faster here. If memory is "
+                "short, it uses int8 or int4: they take half and a third of the memory of "
+                "bfloat16. Both reply faster, and differently."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
             (
                 (tr("Automatic"), "auto"),
-                (tr("As published (GGUF files)"), "published"),
+                (tr("As published (GGUF, NVFP4, MXFP4)"), "published"),
                 ("float32", "float32"),
                 ("bfloat16", "bfloat16"),
                 (tr("int8, half the memory"), "int8"),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.blocks.types import GGUFType, dequantise
+from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.gpu import (
     MAX_ROWS,
@@ -170,9 +170,9 @@ class GpuBlockFormat(BlockFormat):
         self._dtype, self._stays = dtype, kernels and type in _BYTES
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (rows,) = kept
         if not self._stays:
-            return PlainMatrix(self._floats(rows), bias)
+            return PlainMatrix(self._all_floats(kept), bias)
+        (rows,) = kept  # types that stay have no scales of rows
         columns = None if self.columns is None else self.columns.to(rows.device)
         return GpuMatrix(pack_blocks(self.type, rows), bias, columns)
 
@@ -181,15 +181,16 @@ class GpuBlockFormat(BlockFormat):
             return shape[0] * self.inputs * self._dtype.itemsize
         return shape[0] * self.inputs // self.type.block_values * _BYTES[self.type]
 
-    def _floats(self, rows: Tensor) -> Tensor:
+    def _all_floats(self, kept: QuantisedTensors) -> Tensor:
+        rows = kept[0]
         size = rows.shape[0], self.inputs
         weight = torch.empty(size, dtype=self._dtype, device=rows.device)
         order = torch.arange(self.inputs) if self.columns is None else self.columns
         step = max(1, _DEQUANTISED // self.inputs)
         for start in range(0, rows.shape[0], step):
             strip = slice(start, start + step)
-            values = torch.from_numpy(dequantise(self.type, rows[strip].cpu().numpy()))
-            weight[strip, order.to(rows.device)] = values.to(rows.device, self._dtype)
+            values = self.floats(kept, strip).to(rows.device, self._dtype)
+            weight[strip, order.to(rows.device)] = values
         return weight
 
 

@@ -50,6 +50,14 @@ def held(type: GGUFType, inputs: int, columns: Tensor | None = None, *, stays: b
     return formats.GpuBlockFormat(torch.bfloat16, stays, type, inputs, columns)
 
 
+def test_scales_of_rows_are_in_the_floats(device: torch.device) -> None:
+    rows, scales = blocks(GGUFType.NVFP4, 20, 192), torch.rand(20)
+    found = held(GGUFType.NVFP4, 192).prepack((rows.to(device), scales.to(device)), None)
+    expected = values(GGUFType.NVFP4, rows) * scales[:, None]
+    assert isinstance(found, PlainMatrix)
+    assert torch.equal(found.weight.cpu(), expected.bfloat16())
+
+
 @TYPES
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize(("outputs", "inputs"), [(18, 768), (33, 256)])
