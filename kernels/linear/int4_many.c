@@ -180,7 +180,7 @@ static int multiply_as_integers(struct linear *given) {
 
 /* Eight groups of an output or what is left as bytes, each two of them COLUMN steps behind those
  * before. Returns their scale: that of the largest weight that codes could be. */
-static float bytes_of_block(const uint8_t *weight, const uint32_t *pairs, long count, char *to) {
+INLINE float bytes_of_block(const uint8_t *weight, const uint32_t *pairs, long count, char *to) {
     const __m512i size = _mm512_set1_epi32(0x7fffffff), upper = _mm512_set1_epi32((int)0xffff0000);
     const __m512i low_half = _mm512_set1_epi16(15), high_byte = _mm512_set1_epi16((short)0xff00);
     __mmask16 some = (__mmask16)((1u << smaller(count, GROUPS_OF_BLOCK)) - 1);
@@ -228,10 +228,16 @@ static void pack_blocks(const struct many *all, long output, long start, long wo
             long rows = smaller(COLUMN, given->outputs - output);
             if (rows < COLUMN) memset(to, 0, BLOCK_WORDS * STEP);
             for (long row = 0; row < rows; row++) {
-                long place = (output + row) * groups + group;
-                scales[row] = bytes_of_block((const uint8_t *)given->weight + place * HALF,
-                                             (const uint32_t *)given->scales + place,
-                                             groups - group, to + row * STEP);
+                long place = (output + row) * groups + group, ahead = place + COLUMN * groups;
+                const uint8_t *weight = given->weight;
+                const uint32_t *pairs = given->scales;
+                __builtin_prefetch(weight + ahead * HALF);
+                __builtin_prefetch(weight + ahead * HALF + STEP);
+                __builtin_prefetch(pairs + ahead);
+                weight += place * HALF, pairs += place;
+                scales[row] = groups - group >= GROUPS_OF_BLOCK
+                                  ? bytes_of_block(weight, pairs, GROUPS_OF_BLOCK, to + row * STEP)
+                                  : bytes_of_block(weight, pairs, groups - group, to + row * STEP);
             }
             for (long word = 0; word < BLOCK_WORDS; word += COLUMN)
                 transpose_words(to + word * STEP, STEP, to + word * STEP);
@@ -239,8 +245,8 @@ static void pack_blocks(const struct many *all, long output, long start, long wo
         }
 }
 
-/* Adds the sums of a block, times its scales, to those of blocks before it. */
-static void add_block(const int32_t *found, const char *scales, long scales_stride, int is_first,
+/* Adds the sums of a block with two columns, times their scales, to those of blocks before it. */
+INLINE void add_block(const int32_t *found, const char *scales, long scales_stride, int is_first,
                       char *to, long to_stride) {
     for (int column = 0; column < 2; column++, found += COLUMN, to += STEP) {
         __m512 scale = _mm512_loadu_ps(scales + column * scales_stride);
@@ -254,23 +260,31 @@ static void add_block(const int32_t *found, const char *scales, long scales_stri
     }
 }
 
+/* Vectors add the sums of a block while AMX multiplies the next, as in blocks_many.c. */
 static void multiply_blocks(const struct many *all, struct product product, long row, long start) {
-    int32_t found[2][BLOCK * 2 * COLUMN] __attribute__((aligned(64)));
+    int32_t found[BLOCK * 2 * COLUMN] __attribute__((aligned(64)));
+    const long blocks = all->words / BLOCK_WORDS, steps = product.columns / 2 * blocks;
     (void)row, (void)start;
-    for (; product.columns > 0; product.columns -= 2, product.to += 2 * STEP) {
-        for (long block = 0; block < all->words / BLOCK_WORDS; block++) {
-            struct product own = product;
-            int32_t *to = found[block % 2];
-            own.left += block * BLOCK_INPUTS;
-            own.right += block * BLOCK_BYTES;
-            own.words = BLOCK_WORDS;
-            own.more = 0;
-            multiply_in_registers(1, &own);
-            store_block((char *)to, 2 * STEP);
-            add_block(to, own.right + BLOCK_WORDS * STEP, product.right_stride, block == 0,
-                      product.to, product.to_stride);
+    for (long step = 0; step <= steps; step++) {
+        struct product next = product;
+        next.left += step % blocks * BLOCK_INPUTS;
+        next.right += step / blocks * 2 * product.right_stride + step % blocks * BLOCK_BYTES;
+        next.words = BLOCK_WORDS;
+        next.more = 0;
+        if (step < steps) multiply_in_registers(1, &next);
+        if (step > 0) {
+            const long pair = (step - 1) / blocks, block = (step - 1) % blocks;
+            const char *right =
+                product.right + pair * 2 * product.right_stride + block * BLOCK_BYTES;
+            char *to = product.to + pair * 2 * STEP;
+            if (block == 0)
+                add_block(found, right + BLOCK_WORDS * STEP, product.right_stride, 1, to,
+                          product.to_stride);
+            else
+                add_block(found, right + BLOCK_WORDS * STEP, product.right_stride, 0, to,
+                          product.to_stride);
         }
-        product.right += 2 * product.right_stride;
+        if (step < steps) store_block((char *)found, 2 * STEP);
     }
 }
 
