@@ -15,6 +15,7 @@ from desktop.store import backups
 from desktop.store.database import open_database, open_or_salvage
 from desktop.store.tables import chats, drafts, messages, pictures
 from desktop.store.tables.errors import StoreError
+from tests.hostile.counts import mutants
 from tests.hostile.databases import (
     WORDS,
     Files,
@@ -24,8 +25,8 @@ from tests.hostile.databases import (
     whole_files,
 )
 
-QUICK, ALL = 12, 1_000
-SHARE = 80
+QUICK, SHARE = 12, 44
+ALL = mutants(1_000)
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,10 @@ MAPPED = [(name, "mapped") for name in BLOCKS]
 FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
        "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
 
+# One for each way to place a picture: on a grid with states and without, in tiles, in slices on a
+# canvas, and in a line of a pure transformer.
+SEEING = ("hybrid", "qwen3_vl", "lfm2_vl", "minicpm_v4_7", "gemma4")
+
 
 def families(*names: str) -> list[object]:
     """Families to test, of which all but FEW are slow."""

@@ -90,7 +90,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(made))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(made / ".cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(made / ".local" / "share"))
     return made
 
