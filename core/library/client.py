@@ -43,8 +43,6 @@ def _is_text(path: str) -> bool:
 
 
 class LibraryClient:
-    """`heard` gets facts of models, and the device they would run on."""
-
     def __init__(
         self,
         heard: Callable[[Described | Device], None],
@@ -82,10 +80,7 @@ class LibraryClient:
         reading = ""
         try:
             asked = Describe(
-                paths=tuple(left),
-                cache=str(self._cache),
-                contexts=str(self._contexts),
-                again=again,
+                paths=tuple(left), cache=str(self._cache), contexts=str(self._contexts), again=again
             )
             await process.send(asked)
             while (event := await process.receive()) is not None:

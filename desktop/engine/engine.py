@@ -1,4 +1,4 @@
-"""The engine for the window: start it, load models, and report one status."""
+"""The engine for the window: starts it, loads models, and reports one status."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EngineController(QObject):
         self._tasks.spawn(self._begin(), tr("Starting the engine"))
 
     def load(self, settings: ModelSettings) -> None:
-        """In the background, cancelling a load in progress."""
+        """Runs in the background, and cancels a load in progress."""
         self._wanted, self._failure = settings, None
         if self._lent:
             return  # `take_back` loads it.
@@ -69,7 +69,7 @@ class EngineController(QObject):
             self._tasks.spawn(self._load(settings), tr("Loading a model"))
 
     def restart(self) -> None:
-        """In any state, with the model that was wanted last."""
+        """Works in any state, with the model wanted last."""
         if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
             self.said.emit(tr("The engine is already starting."))
         elif self.client.state in ANSWERING:
@@ -110,16 +110,14 @@ class EngineController(QObject):
         return self.model
 
     def lend(self) -> None:
-        """Until `take_back` the caller alone uses the client, to load other models: there is no
-        model for everyone else."""
+        """Until `take_back` only the caller uses the client, to load other models."""
         if self.status.model is None and not self.status.asleep:
             self._wanted = None
         self._lent, self._before, self._failure = True, self._wanted, None
         self._set(EngineStatus(Phase.COMPARING))
 
     async def take_back(self) -> None:
-        """Load the model that was chosen meanwhile; without one, or if it can't be loaded, the one
-        before."""
+        """Load the model chosen meanwhile; without one, or if that fails, the one before."""
         await self.until_settled()
         if self.client.model is not None and self.client.wanted != self._wanted:
             # Otherwise it would stay if the load fails.
@@ -143,7 +141,6 @@ class EngineController(QObject):
                 await self._load(before)
 
     async def until_settled(self) -> None:
-        """Wait while the engine is restarted."""
         await self.until(lambda _: self.client.state is not EngineState.RESTARTING)
 
     def cancel_load(self) -> None:

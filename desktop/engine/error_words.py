@@ -1,7 +1,7 @@
 """Titles and messages of errors in the user's language.
 
-They come from processes that know no language but English. A text that is in no list here, or has
-been changed since, is shown as it came.
+They come in English from processes that know no other language. A text in no list here is shown as
+it came.
 """
 
 from __future__ import annotations
@@ -338,13 +338,11 @@ LONGEST = 1_000
 
 
 def error_text(error: ErrorInfo | WaymarkError) -> str:
-    """The title and the message, as two sentences."""
     info = error.info() if isinstance(error, WaymarkError) else error
     return f"{in_language(info.title)}. {in_language(info.message)}"
 
 
 def in_language(text: str) -> str:
-    """A title or a message in the user's language, if it is known."""
     # Most changes of the engine's state have no text: the patterns take 34 ms to compile.
     for template, pattern in _patterns() if 0 < len(text) <= LONGEST else ():
         if found := pattern.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Thumbnails with captions, and a row of them that scrolls sideways, made a few at a time."""
+"""Thumbnails with captions in a row that scrolls sideways, made a few at a time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,6 @@ class PictureStrip(QScrollArea):
         self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
-        """Pictures not described yet, too."""
         newest = max((each.number for each in pictures), default=0)
         self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
         self._newest = newest
@@ -131,7 +130,7 @@ class PictureStrip(QScrollArea):
         return len(missing) > MADE_AT_ONCE
 
     def _fit(self) -> None:
-        """With the count above if not all pictures are visible."""
+        """The count is above if not all pictures are visible."""
         counts = self.horizontalScrollBar().maximum() > 0
         above = self._count.sizeHint().height() + GAP_PX if counts else 0
         self._count.setText(count_of(len(self._wanted), "picture"))
@@ -153,7 +152,7 @@ class PictureStrip(QScrollArea):
         self._to_end = False
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scroll sideways; at the ends, leave the event to the parent."""
+        """At the ends, leave the event to the parent."""
         turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
         bar.setValue(before - (turned.y() or turned.x()))

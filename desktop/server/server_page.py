@@ -1,4 +1,4 @@
-"""*Local server*: the switch, address and key, what to paste into programs, and their requests."""
+"""*Local server*: the switch, address and key, texts for programs, and their requests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
     QFrame,
     QGridLayout,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
-    QPlainTextEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -30,9 +28,10 @@ from desktop.numbers import format_count
 from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, resize_for_text, row, scrolled
-from desktop.widgets.plain import Button, Label, named, set_tip
+from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.plain import Button, Label, named, set_tip, text_box
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT = 860, 760
@@ -47,11 +46,9 @@ _LONG_LINE = re.compile(r"(.{2000})(?=.)")
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class LocalServerDialog(QDialog):
+class LocalServerDialog(Dialog):
     def __init__(self, server: ServerController, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("localServerDialog")
-        self.setWindowTitle(tr("Local server"))
+        super().__init__("localServerDialog", tr("Local server"), parent)
         self._server = server
         self._access = AccessBox(server)
         self._connect = ConnectBox()
@@ -69,16 +66,14 @@ class LocalServerDialog(QDialog):
             margins=(0, 0, 10, 0),
             spacing=10,
         )
-        close = Button(tr("Close"), name="localServerClose")
-        close.setAutoDefault(False)
-        close.clicked.connect(self.close)
+        close = self.button("localServerClose", tr("Close"), self.close)
         scroll = scrolled(content, "localServerScroll")
         column((scroll, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
         # A key is shown once.
         self.finished.connect(server.hide_key)
         server.changed.connect(self._show)
         server.engine.changed.connect(self._show)
-        resize_for_text(self, WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
         self._show()
 
     def _show(self) -> None:
@@ -274,7 +269,6 @@ class RequestList(QTreeWidget):
 
     @property
     def selected(self) -> int | None:
-        """The number of the selected request."""
         chosen = self.selectedItems()
         return next((at for at, item in self._items.items() if item in chosen), None)
 
@@ -293,7 +287,7 @@ class RequestList(QTreeWidget):
 
 
 class RequestContent(QWidget):
-    """The switch that keeps texts of requests, and the text of the one that is selected."""
+    """The switch that keeps texts of requests, and the selected one's text."""
 
     def __init__(self, server: ServerController, requests: RequestList) -> None:
         super().__init__()
@@ -310,11 +304,8 @@ class RequestContent(QWidget):
             style="muted small",
             wraps=True,
         )
-        self._text = named(QPlainTextEdit(), "serverContent", tr("Prompt and reply"))
-        self._text.setReadOnly(True)
+        self._text = text_box("serverContent", tr("Prompt and reply"))
         self._text.setUndoRedoEnabled(False)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(theme.px(CONTENT_HEIGHT))
         said = Label(words, wraps=True, selectable=False)
         column(row(self._on, (said, 1)), self._note, self._text, of=self, spacing=8)

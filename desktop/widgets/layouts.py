@@ -1,8 +1,7 @@
-"""Rows and columns of widgets, a column as wide as the conversation, and pages that scroll."""
+"""Rows and columns of widgets, a column as wide as the conversation, scrolling pages."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -12,8 +11,6 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
-
-from desktop import theme
 
 WIDEST_PX = 860
 # Wider than a scroll bar, which must not cover the text.
@@ -35,7 +32,7 @@ def column_width(page: int) -> int:
 def row(
     *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
 ) -> QHBoxLayout:
-    """The layout of a widget, or inside another; -1 is Qt's own spacing."""
+    """Lay out `of`, or make a part of another layout; -1 is Qt's own spacing."""
     layout = QHBoxLayout()
     _fill(layout, parts, of, margins, spacing)
     return layout
@@ -91,10 +88,3 @@ def scrolled(widget: QWidget, name: str) -> QScrollArea:
     widget.setAutoFillBackground(False)
     area.viewport().setAutoFillBackground(False)
     return area
-
-
-def resize_for_text(dialog: QWidget, width: int, height: int) -> None:
-    """From pixels at the default text size; it stays within the screen."""
-    # A part of the screen is the title's.
-    screen = dialog.screen().availableSize() - QSize(0, theme.px(40))
-    dialog.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))

@@ -122,7 +122,7 @@ class Toast(QFrame):
         self._show_standing()
 
     def keep_only(self, chats: Container[int]) -> None:
-        """Hide a message whose action needs a chat that isn't one of these."""
+        """Hide a message whose action needs another chat."""
         if self._chat is not None and self._chat not in chats:
             self._show_standing()
 
@@ -168,8 +168,7 @@ class GuardedButton(Button):
 
 class Question(QFrame):
     """Covers part of `owner`; its parts are named `deleteAllBar`, `deleteAllWords`, `deleteAllNo`
-    and `deleteAllYes`.
-    """
+    and `deleteAllYes`."""
 
     confirmed = Signal()
     kept = Signal()
@@ -193,7 +192,7 @@ class Question(QFrame):
         self.hide()
 
     def ask(self, words: str, trigger: QWidget | None = None) -> None:
-        """`trigger` is the button that was pressed, None for a menu or a key."""
+        """`trigger` is the pressed button, None for a menu or a key."""
         self.withdraw()
         self._words.setText(words)
         self.setAccessibleDescription(words)
@@ -218,7 +217,7 @@ class Question(QFrame):
         answer.emit()
 
     def _place(self) -> None:
-        """Put *Keep* over the pressed button, or the question in the middle."""
+        """*Keep* is over the pressed button, or the question in the middle."""
         room = self._owner.rect()
         width = min(WIDEST_QUESTION, room.width())
         self.resize(width, self.heightForWidth(width))

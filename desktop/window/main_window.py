@@ -1,6 +1,6 @@
 """The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Closing or quitting emits `close_asked`; `desktop.app` then stores everything and ends the app.
+Closing or quitting emits `close_asked`; `desktop.app` then ends the app.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.background import Closing, Tray
 from desktop.chats.side_bar import SideBar
-from desktop.context.chart_view import ChartBox
+from desktop.context.charts import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.engine.error_words import error_text

@@ -3852,16 +3852,16 @@ Modell: {model}</translation>
         <translation>Grafikkarte (CUDA)</translation>
     </message>
     <message>
-        <source>On a processor, Automatic runs GGUF files as published, and other models in bfloat16 or float32, whichever is faster here. If memory is short, it uses int8 or int4: they take half and a third of the memory of bfloat16. Both reply faster, and differently.</source>
-        <translation>Auf einem Prozessor führt Automatisch GGUF-Dateien wie veröffentlicht aus und andere Modelle in bfloat16 oder float32, je nachdem, was hier schneller ist. Ist der Speicher knapp, verwendet es int8 oder int4: Sie brauchen die Hälfte und ein Drittel des Speichers von bfloat16. Beide antworten schneller, und anders.</translation>
+        <source>On a processor, Automatic runs GGUF, NVFP4 and MXFP4 files as published, and other models in bfloat16 or float32, whichever is faster here. If memory is short, it uses int8 or int4: they take half and a third of the memory of bfloat16. Both reply faster, and differently.</source>
+        <translation>Auf einem Prozessor führt Automatisch Dateien in GGUF, NVFP4 und MXFP4 wie veröffentlicht aus und andere Modelle in bfloat16 oder float32, je nachdem, was hier schneller ist. Ist der Speicher knapp, verwendet es int8 oder int4: Sie brauchen die Hälfte und ein Drittel des Speichers von bfloat16. Beide antworten schneller, und anders.</translation>
     </message>
     <message>
         <source>quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M</source>
         <translation>Quantisierung Bits dtype float16 bfloat16 float32 GGUF Q4_K_M</translation>
     </message>
     <message>
-        <source>As published (GGUF files)</source>
-        <translation>Wie veröffentlicht (GGUF-Dateien)</translation>
+        <source>As published (GGUF, NVFP4, MXFP4)</source>
+        <translation>Wie veröffentlicht (GGUF, NVFP4, MXFP4)</translation>
     </message>
     <message>
         <source>int8, half the memory</source>

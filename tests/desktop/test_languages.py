@@ -21,6 +21,7 @@ from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, WindowSettings
 from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp
+from tests.desktop.hands import child
 from tests.desktop.models.test_library import library, model
 
 ROOT = Path(__file__).parents[2]
@@ -125,8 +126,7 @@ async def test_no_word_is_cut_in_the_smallest_window(
     cut = []
     for action in ("", *PAGES):
         if action:
-            found = app.window.findChild(QAction, action)
-            assert isinstance(found, QAction)
+            found = child(app.window, QAction, action)
             found.trigger()
         await settled()
         cut += [each.objectName() or text_of(each) for each in visible(app.window) if is_cut(each)]

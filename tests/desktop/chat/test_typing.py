@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from desktop.chat.composer import size_text
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
@@ -17,7 +18,6 @@ from core.api.chat import SystemMessage
 from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat import drafts
-from desktop.chat.composer import size_text
 from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
@@ -134,9 +134,8 @@ async def a_blank_at_the_end_stays_while_it_is_typed(app: App) -> None:
 
 
 async def test_tokens_and_what_is_left_follow_what_is_typed(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await the_field_grows_with_its_lines(app.window.page.composer.text)
     type_in(app, "")
     await until(lambda: words(app, "composerTokens") == "4,096 tokens left")
@@ -178,9 +177,8 @@ async def the_field_grows_with_its_lines(field: QPlainTextEdit) -> None:
 
 
 async def test_one_text_is_counted_at_a_time_then_the_last_and_again_for_another_model(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     size = app.parts.draft_size
     engine.may_count.clear()

@@ -261,4 +261,4 @@ def test_a_sentence_that_contains_the_name_doesnt_repeat_it() -> None:
     damaged = Refusal("a.png", said="a.png is damaged.")
     assert not_added([damaged]) == "Not added: a.png is damaged."
     words = not_added([Refusal(said="Not added: an address."), Refusal("a.txt", why=NO_PICTURE)])
-    assert words == "Not added: a.txt is not a picture. Not added: an address."
+    assert words == "Not added: a.txt is not a picture.\nNot added: an address."

@@ -137,9 +137,8 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
 
 
 async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     assert app.parts.server._server.pid is None
     key = await switched_on(app)
     assert len(key) >= 32
@@ -171,8 +170,7 @@ async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
         await asked(app, renewed, HELLO)
 
 
-async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_A4_other_computers_need_a_second_switch(app: App) -> None:
     await switched_on(app)
     assert words(app, "serverLanWarning") == ""
     find(app, QAbstractButton, "serverLan").setChecked(True)
@@ -188,9 +186,8 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
 
 
 async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     page = {"Origin": "https://page.example"}
 
@@ -216,9 +213,8 @@ async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
 
 
 async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await open_app()
     key, server = await switched_on(app), app.parts.server
     told, hear = list[object](), server._server._heard
 
@@ -289,8 +285,7 @@ async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
     assert not server.contents
 
 
-async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_a_port_that_is_taken_is_said_and_another_one_helps(app: App) -> None:
     await switched_on(app)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
@@ -303,9 +298,8 @@ async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: Open
 
 
 async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     running = asyncio.ensure_future(refused(asked(app, key, HELLO)))
     await until(lambda: len(engine.asked) == 1)
@@ -328,9 +322,8 @@ async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
 
 
 async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    app: App, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
 
     async def find_models() -> list[FoundModel]:
@@ -366,9 +359,8 @@ async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
 
 
 async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     pid = app.parts.server._server.pid
     find(app, QSpinBox, "serverSleep").setValue(5)
@@ -403,9 +395,8 @@ async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_A3_a_window_that_is_closed_amid_a_request_ends_it(
-    open_app: OpenApp, engine: FakeEngine, stream: bool
+    app: App, engine: FakeEngine, stream: bool
 ) -> None:
-    app = await open_app()
     key, url = await switched_on(app), address(app)
 
     def ask() -> tuple[int, str]:
@@ -445,9 +436,8 @@ async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
 
 
 async def test_a_server_that_can_not_start_is_not_called_the_engine(
-    open_app: OpenApp, tmp_path: Path
+    app: App, tmp_path: Path
 ) -> None:
-    app = await open_app()
     nowhere = Child([str(tmp_path / "nowhere")], FROM_SERVER, lambda _: None, lambda: None)
     app.parts.server._server._child = nowhere
     app.window.actions_by_name["actionServer"].trigger()
@@ -457,9 +447,8 @@ async def test_a_server_that_can_not_start_is_not_called_the_engine(
     assert "engine" not in words(app, "serverState").lower()
 
 
-async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: OpenApp) -> None:
+async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(app: App) -> None:
     """Ctrl-C reaches the whole group of processes."""
-    app = await open_app()
     key = await switched_on(app)
     pid = app.parts.server._server.pid
     assert pid is not None
@@ -471,9 +460,8 @@ async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: O
 
 
 async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_closes(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     replies = folders.data / "clients" / "replies.db"
     left = folders.data / "clients" / "pictures" / "aa" / ("a" * 64)
     for closes in (False, True):
@@ -486,8 +474,7 @@ async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_cl
         await until(lambda: not replies.exists() and not left.exists())
 
 
-async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_what_to_paste_names_address_model_and_key(app: App) -> None:
     key = await switched_on(app)
     program, text = (
         find(app, QComboBox, "serverProgram"),
