@@ -5038,6 +5038,10 @@ Modell: {model}</translation>
         <translation>Text, Bilder oder beides</translation>
     </message>
     <message>
+        <source>Put it into the message as plain text</source>
+        <translation>Als einfachen Text in die Nachricht setzen</translation>
+    </message>
+    <message>
         <source>Remove this document</source>
         <translation>Dieses Dokument entfernen</translation>
     </message>
@@ -5088,6 +5092,14 @@ Modell: {model}</translation>
     <message>
         <source>Adding files</source>
         <translation>Hinzufügen von Dateien</translation>
+    </message>
+    <message>
+        <source>Pasted text, {count} characters</source>
+        <translation>Eingefügter Text, {count} Zeichen</translation>
+    </message>
+    <message>
+        <source>Adding a pasted text</source>
+        <translation>Hinzufügen eines eingefügten Textes</translation>
     </message>
     <message>
         <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
