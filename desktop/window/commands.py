@@ -33,7 +33,16 @@ DEFAULT = "defaultShortcut"
 WHY_NOT = "whyNot"
 # The same key without Shift on many keyboards.
 TWINS = {"Ctrl++": "Ctrl+="}
-EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
+EDITS_TEXT = (
+    "Ctrl+A",
+    "Ctrl+C",
+    "Ctrl+V",
+    "Ctrl+Shift+V",
+    "Ctrl+X",
+    "Ctrl+Y",
+    "Ctrl+Z",
+    "Ctrl+Shift+Z",
+)
 # With Ctrl, Alt or Meta, or a key that types nothing.
 USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 

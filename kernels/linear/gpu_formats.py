@@ -216,7 +216,8 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
             field(208, 210, torch.float16),
         )
     else:
-        tensors = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        codes, scales = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        return GroupWeight(type.name, shape, (codes, scales))
     return GroupWeight(type.name, shape, tensors)
 
 

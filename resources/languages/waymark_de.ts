@@ -5042,6 +5042,10 @@ Modell: {model}</translation>
         <translation>Text, Bilder oder beides</translation>
     </message>
     <message>
+        <source>Put it into the message as plain text</source>
+        <translation>Als einfachen Text in die Nachricht setzen</translation>
+    </message>
+    <message>
         <source>Remove this document</source>
         <translation>Dieses Dokument entfernen</translation>
     </message>
@@ -5092,6 +5096,14 @@ Modell: {model}</translation>
     <message>
         <source>Adding files</source>
         <translation>Hinzufügen von Dateien</translation>
+    </message>
+    <message>
+        <source>Pasted text, {count} characters</source>
+        <translation>Eingefügter Text, {count} Zeichen</translation>
+    </message>
+    <message>
+        <source>Adding a pasted text</source>
+        <translation>Hinzufügen eines eingefügten Textes</translation>
     </message>
     <message>
         <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
@@ -5830,10 +5842,6 @@ Modell: {model}</translation>
         <translation>Grafikspeicher</translation>
     </message>
     <message>
-        <source>The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.</source>
-        <translation>Die Nachrichten brauchen {length} Token, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
-    </message>
-    <message>
         <source>Write a message first.</source>
         <translation>Schreiben Sie zuerst eine Nachricht.</translation>
     </message>
@@ -5868,18 +5876,6 @@ Modell: {model}</translation>
     <message>
         <source>This model&apos;s chat template has no place for pictures.</source>
         <translation>Die Chat-Vorlage dieses Modells hat keinen Platz für Bilder.</translation>
-    </message>
-    <message>
-        <source>No token of this model continues the reply in this format.</source>
-        <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
-    </message>
-    <message>
-        <source>The reply to continue is not in this format.</source>
-        <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
-    </message>
-    <message>
-        <source>The format has become too complex to go on.</source>
-        <translation>Das Format ist zu komplex geworden, um fortzufahren.</translation>
     </message>
     <message>
         <source>Servers take only JSON, with or without a schema.</source>
@@ -6038,10 +6034,6 @@ Modell: {model}</translation>
         <translation>Das Modell bleibt, wo es war.</translation>
     </message>
     <message>
-        <source>The process that reads its headers crashed.</source>
-        <translation>Beim Lesen seiner Kopfdaten endete der Prozess, der sie liest.</translation>
-    </message>
-    <message>
         <source>The address has to be like https://host or host:8000.</source>
         <translation>Die Adresse muss wie https://host oder host:8000 aussehen.</translation>
     </message>
@@ -6148,6 +6140,26 @@ Modell: {model}</translation>
     <message>
         <source>the disk has {left} GiB left, and Waymark leaves {floor} GiB free</source>
         <translation>auf dem Datenträger sind {left} GiB frei, und Waymark lässt {floor} GiB frei</translation>
+    </message>
+    <message>
+        <source>The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.</source>
+        <translation>Die Nachrichten brauchen {length} Token, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
+    </message>
+    <message>
+        <source>No token of this model continues the reply in this format.</source>
+        <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
+    </message>
+    <message>
+        <source>The reply to continue is not in this format.</source>
+        <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
+    </message>
+    <message>
+        <source>The format has become too complex to go on.</source>
+        <translation>Das Format ist zu komplex geworden, um fortzufahren.</translation>
+    </message>
+    <message>
+        <source>The process that reads its headers crashed.</source>
+        <translation>Der Prozess, der seine Kopfdaten liest, ist abgestürzt.</translation>
     </message>
     <message>
         <source>No such file or directory</source>
