@@ -66,7 +66,9 @@ class Deletion(QObject):
         pictures: PictureController,
         search: SearchController,
         folders: Folders,
+        compared: Callable[[], set[str]],
     ) -> None:
+        """`compared`: the picture files that a comparison needs."""
         super().__init__()
         self._chats = chats
         self._chat = chat
@@ -75,6 +77,9 @@ class Deletion(QObject):
         self._engine = services.engine
         self._database = services.database
         self._folders = folders
+        self._compared = compared
+        # Files of pictures that only a comparison or an edit needs.
+        self._spared: set[str] = set()
         self._tasks = services.tasks
         self._sending = False
         services.engine.changed.connect(self.send_pending)
@@ -103,7 +108,7 @@ class Deletion(QObject):
         """Delete what is old enough; call while the engine still runs and no task does."""
         try:
             # Closing the file empties its log.
-            await self._delete_rows_and_files(await self._old_ones())
+            await self._delete_rows_and_files(await self._old_ones(), closing=True)
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
                 await asyncio.wait_for(self._send_all(), CLOSING_PATIENCE_S)
@@ -120,7 +125,9 @@ class Deletion(QObject):
                 await self._database.back_up_daily()
                 await self._chats.refresh()
 
-    async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+    async def _delete_rows_and_files(
+        self, purge: Purge, spare: Collection[Path] = (), closing: bool = False
+    ) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
             documents.collect_garbage(connection)
@@ -140,8 +147,10 @@ class Deletion(QObject):
                     await deleted(backups.remove, self._folders.database, spare)
                     await self._search.forget()
             finally:
-                if any(purged) or not backups.names_pictures(self._folders.database):
-                    await self._remove_unused(self._chat.digests())
+                kept = backups.names_pictures(self._folders.database)
+                if any(purged) or self._spared or not kept:
+                    compared = set[str]() if closing else self._compared()
+                    await self._remove_unused(self._chat.digests() | compared)
 
     def _remove_backups(self, spare: Collection[Path] = (), aside: bool = False) -> None:
         """Remove backups before a commit, so that a crash leaves none with deleted data."""
@@ -177,9 +186,11 @@ class Deletion(QObject):
         self.everything_gone.emit()
 
     async def _remove_unused(self, held: set[str]) -> None:
-        known = await self._database.run(pictures.digests)
-        used = held | restored.digests(self._folders)
+        known = self._spared | await self._database.run(pictures.digests)
+        used = restored.digests(self._folders)
         used |= await self._database.run(pictures.collect_garbage)
+        self._spared = known & held - used
+        used |= held
         # Of what no chat ever knew, a file that was kept may show it.
         kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
