@@ -85,6 +85,10 @@ class CompareController(Controller):
                 self._request.cancel()
             self.changed.emit()
 
+    def digests(self) -> set[str]:
+        """The files that a reply needs if it is kept."""
+        return {each.digest for each in self._asked[1]}
+
     def forget(self) -> None:
         self.stop()
         self.sides, self._asked = (), ("", ())

@@ -124,8 +124,16 @@ class WindowParts(QObject):
         self.context = ContextController(services, self.chat, self.idle_prefill)
         self.charts = ChartsController(services, self.chat)
         self.search = SearchController(folders, self.tasks)
+        self.compare = CompareController(services)
+        self.compare.kept.connect(self.chats.read_again)
         self.deletion = Deletion(
-            services, self.chats, self.chat, self.pictures, self.search, folders
+            services,
+            self.chats,
+            self.chat,
+            self.pictures,
+            self.search,
+            folders,
+            self.compare.digests,
         )
         self.export = ExportController(services, self.chats, self.pictures)
         self.backup = BackupController(services, self.chats, self.export, folders)
@@ -134,8 +142,6 @@ class WindowParts(QObject):
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
-        self.compare = CompareController(services)
-        self.compare.kept.connect(self.chats.read_again)
         self.server = ServerController(
             self.tasks, self.settings, self.engine, folders, self.library.find
         )

@@ -106,10 +106,11 @@ class ComposerText(LongText):
         return QSize(80, self.sizeHint().height())
 
     def gave_away(self, text: str) -> bool:
-        if len(text) > LONG_PASTE:
-            self.textCursor().removeSelectedText()
-            self.text_given.emit(text)
-        return len(text) > LONG_PASTE
+        if len(text) <= LONG_PASTE:
+            return False
+        self.textCursor().removeSelectedText()
+        self.text_given.emit(text)
+        return True
 
     def note_attached(self, number: int) -> None:
         place = self.textCursor()
@@ -135,7 +136,8 @@ class ComposerText(LongText):
             return
         modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
         if event.key() == Qt.Key.Key_V and event.modifiers() == modifiers:
-            self.take_text(QGuiApplication.clipboard().text(), plain=True)
+            if text := QGuiApplication.clipboard().text():
+                self.take_text(text, plain=True)
             event.accept()
             return
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
