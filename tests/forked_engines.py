@@ -38,7 +38,9 @@ class _Forge:
         self.environment = _fixed(environment)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-c", "from tests.forked_engines import serve; serve()"]
-        self._process = subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdin=theirs.fileno())
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=dict(environment), stdin=theirs.fileno()
+        )
         theirs.close()
         self._socket, self._lock = ours, threading.Lock()
 

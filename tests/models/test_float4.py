@@ -24,7 +24,7 @@ from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import PUBLISHED, choose_precision
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.spec import planned_bytes
 from kernels.blocks.types import GGUFType
 from kernels.dispatch import Backend, backend

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
 from core.weights.container import TensorStream
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.safetensors_file import read_header
 from kernels.blocks.types import dequantise
 from tests.models.quantised_folders import float4_config
