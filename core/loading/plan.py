@@ -26,6 +26,7 @@ from core.weights.container import Container, TensorHeader
 from core.weights.memory import TRIM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
+from core.weights.published.scheme import read_scheme
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import (
     Shape,
@@ -122,7 +123,7 @@ class ModelPlan:
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
         self._config = self._family.parse(container.config, container.settings_name)
-        self._scheme = container.scheme
+        self._scheme = read_scheme(container.config, self._looking)
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
-from core.weights.published.scheme import Scheme
 from core.weights.table import Table
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import StoredRows
@@ -59,8 +58,6 @@ class Container(ABC):
     """The file that `config` is from, for messages."""
     has_blocks = False
     """True if `blocks` may find some."""
-    scheme: Scheme | None = None
-    """How `tensors` may be packed."""
 
     @abstractmethod
     def num_bytes(self, names: Collection[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.bench.folders import NoRoomError, numbers_in, published, write_folder
 from tests.bench.options import parsed
 from tests.bench.shapes import RELEASES, ShapeError, chosen, described, names

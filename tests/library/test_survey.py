@@ -29,7 +29,7 @@ from core.loading import precision as choosing
 from core.loading.plan import ModelPlan
 from core.loading.precision import FLOAT32, PRECISIONS, Chooser, choose_precision
 from core.storage.store import DiskStore
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from desktop.models.fits import Memory, judge
 from desktop.store.folders import DEMO_MODEL
 from kernels.linear.reference import StoredFormat

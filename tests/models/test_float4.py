@@ -24,7 +24,7 @@ from core.loading.files import open_files
 from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import PUBLISHED, choose_precision
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.spec import planned_bytes
 from kernels.blocks.types import GGUFType
 from kernels.dispatch import Backend, backend
@@ -105,7 +105,7 @@ def test_G2_compiled_kernels_multiply_them_and_are_chosen(twins: tuple[Path, Pat
     assert choose_precision(settings, plan, CPU, 2**40).precision == PUBLISHED
 
 
-MODELS = {
+MODELS: dict[str, Tiny | TinyExperts] = {
     "dense": Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False),
     "experts": TinyExperts(
         base=Tiny(layers="FF", hidden=64, mlp=64, head_dim=16, text_only=True, tied=False),
@@ -126,12 +126,11 @@ def test_G2_matrices_and_experts_of_other_folders_are_multiplied_as_they_are(
     for dtype, limit in ((torch.float32, 2e-5), (BFLOAT16, 0.05)):
         found = logits(packed, dtype, backend("reference", dtype, published=True))
         assert deviation(found, exact if dtype == torch.float32 else rough) < limit
-    plan = ModelPlan(ModelFolder.open(packed))
+    folder = ModelFolder.open(packed)
+    plan = ModelPlan(folder)
     assert plan.block_types() == ["MXFP4" if title == "mxfp4" else "NVFP4"]
     held = plan.held(BFLOAT16, backend("reference", BFLOAT16, published=True))
-    marked = [
-        each for each in held.model.container.files[0].tensors if each.endswith(".weight_scale")
-    ]
+    marked = [each for each in folder.files[0].tensors if each.endswith(".weight_scale")]
     blocks = {each for each, spec in held.tensors.items() if spec.blocks is not None}
     assert blocks == {each.removesuffix("_scale") for each in marked} and len(blocks) > 10
     if compiled() is None:

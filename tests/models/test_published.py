@@ -26,7 +26,7 @@ from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.reading import TensorReader
 from core.weights import stream
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import estimate_bytes, load_model
 from tests.models.quantised_folders import FORMATS, WEIGHTS, WHOLE, edit_config, write_twins

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
 from core.weights.container import TensorStream
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.safetensors_file import read_header
 from kernels.blocks.types import dequantise
 from tests.models.quantised_folders import float4_config
@@ -74,7 +74,8 @@ def expected(title: str, tensors: Mapping[str, Tensor]) -> Tensor:
     numbers = unpack_fp4_from_uint8(codes, *SHAPE, torch.float32)
     if title == "modelopt":  # whose library has no release for a CPU
         factors = scales.float() * parts["weight_scale_2"]
-        return numbers * factors.repeat_interleave(16, dim=1)
+        product: Tensor = numbers * factors.repeat_interleave(16, dim=1)
+        return product
     given: dict[str, Any] = {"num_bits": 4, "type": "float"}
     if title == "mxfp4":
         given |= {"strategy": "group", "group_size": 32}
@@ -82,10 +83,11 @@ def expected(title: str, tensors: Mapping[str, Tensor]) -> Tensor:
     else:
         given |= {"strategy": "tensor_group", "group_size": 16}
         factors = scales.float()
-    return dequantize(
+    found: Tensor = dequantize(
         numbers, factors, args=QuantizationArgs(**given), dtype=torch.float32,
         global_scale=parts.get("weight_global_scale"),
     )  # fmt: skip
+    return found
 
 
 @pytest.mark.parametrize("title", ["nvfp4", "modelopt", "mxfp4"])

@@ -61,8 +61,8 @@ class ModelFolder(Container):
         self.path, self.config, self.files = path, config, files
         self._file_of = {name: file for file in files for name in file.tensors}
         self._entries = {name: file.tensors[name] for name, file in self._file_of.items()}
-        self.scheme = read_scheme(config, check)
-        self._float4 = {each.name: each for each in find_float4(self._entries, self.scheme)}
+        scheme = read_scheme(config, check)
+        self._float4 = {each.name: each for each in find_float4(self._entries, scheme)}
         self.has_blocks = bool(self._float4)
         parts = {name for each in self._float4.values() for name in each.parts}
         plain = {name: entry for name, entry in self._entries.items() if name not in parts}
