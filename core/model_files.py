@@ -39,7 +39,6 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
 
 
 def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES) -> JsonObject:
-    """Raises MissingFileError, and `broken`."""
     try:
         parsed = parse_json(read_small(path, most, broken))
     except JsonTooDeepError as error:
@@ -52,7 +51,7 @@ def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES
 
 
 class LookingTime:
-    """Limits the time spent inside `with`, over all such blocks."""
+    """Limits the time spent inside all its `with` blocks."""
 
     def __init__(self, check: Callable[[], None] = lambda: None, seconds: float = FOLDER_S) -> None:
         self._check, self._left = check, seconds

@@ -32,7 +32,6 @@ _limits = [STEP_LIMIT_S]
 
 
 def report_progress() -> None:
-    """Costs one function call."""
     _count[0] += 1
 
 
@@ -51,7 +50,7 @@ def attention_limit_s(rows: int, keys: int) -> float:
 
 @contextlib.contextmanager
 def step_limit(seconds: float) -> Iterator[None]:
-    """Allow `seconds` without progress inside: for a compiler, a driver, a slow disk."""
+    """For a compiler, a driver, a slow disk."""
     _limits.append(max(seconds, _limits[-1]))
     try:
         yield
@@ -108,7 +107,6 @@ class Watchdog:
         self._last = beat
 
     def tick(self) -> Health:
-        """Call every TICK_S."""
         self._silent_ticks += 1
         if self._last is None:
             return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE

@@ -1,1 +1,0 @@
-"""The vocabulary that every part of Waymark shares; needs neither torch nor Qt."""

@@ -67,8 +67,8 @@ class Answered(Command, Generic[Last_co]):
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
     """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template. A `guest` is a connected program, which comes after the
-    window."""
+    None passes nothing to the template. A `guest` is a connected program; the window comes first.
+    """
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -102,10 +102,9 @@ class Generate(OfPrompt[Finished]):
     """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
     Generated before the last.
 
-    A `side` request (a title, a summary) evicts nothing. An `idle` one is done in idle time; an
-    interrupted one begins again, so only its last event counts. A reply with a `format` ends only
-    when complete, unless a limit or a stop string cuts it off. With `logprobs` each token of the
-    answer comes with its log probability and those of so many of the likeliest tokens.
+    A `side` request (a title, a summary) evicts nothing. An `idle` one waits for idle time, and
+    begins again if interrupted. A `format` holds unless a limit or a stop string cuts the reply
+    off. `logprobs` is the number of likeliest alternatives to report for each token.
     """
 
     type: Literal["generate"] = "generate"
@@ -131,8 +130,7 @@ class PrefillDraft(IdleWork[Prepared]):
 
 
 class Predict(IdleWork[Predicted]):
-    """Ask how much of a conversation Generate, or the turn after its last reply, would read.
-    Changes nothing."""
+    """Ask how much of a conversation Generate, or the turn after its last reply, would prefill."""
 
     type: Literal["predict"] = "predict"
 
@@ -171,8 +169,8 @@ class CountTokens(Answered[Counted]):
 
 
 class EditReply(Answered[Edited]):
-    """Get the ids of a reply whose answer was changed to `text`: the sampled ones up to the first
-    difference, then those of the text. Runs in parallel to other commands."""
+    """Get the ids of a reply whose answer was changed to `text`. Runs in parallel to other
+    commands."""
 
     type: Literal["edit_reply"] = "edit_reply"
     reply: AssistantMessage
@@ -180,7 +178,7 @@ class EditReply(Answered[Edited]):
 
 
 class CountPrompt(Answered[Counted]):
-    """Count a conversation's tokens after the requests before it; the answer has the ids, too."""
+    """Count a conversation's tokens after the requests before it; answered with the ids, too."""
 
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation

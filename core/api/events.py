@@ -41,8 +41,7 @@ class Hello(Frozen):
 class Beat(Frozen):
     """Sent every two seconds, and at a Ping.
 
-    `progress` counts what was computed; while `busy` it rises at least every `step_limit_s`
-    seconds, or the work hangs.
+    While `busy`, `progress` rises at least every `step_limit_s` seconds, or the work hangs.
     """
 
     type: Literal["beat"] = "beat"
@@ -104,7 +103,7 @@ class TokenLogprob(Frozen):
 
 
 class AnswerToken(TokenLogprob):
-    """A sampled token of the answer, from character `start` to `end` of the new text of all events;
+    """A sampled token of the answer, from character `start` to `end` of the text of all events;
     `top` are the likeliest tokens in its place."""
 
     start: int
@@ -113,8 +112,8 @@ class AnswerToken(TokenLogprob):
 
 
 class Generated(_Answer):
-    """New text by channel and its ids. `logprobs`, if asked for, has the tokens of the answer of
-    which the first character is new."""
+    """New text by channel and its ids. `logprobs`, if asked for, has each token of the answer in
+    the event of its first character."""
 
     type: Literal["generated"] = "generated"
     answer: str = ""
@@ -126,8 +125,8 @@ class Generated(_Answer):
 
 
 class Finished(Last):
-    """`reply` is what the next request sends back; `reply_ids` holds every sampled id, also the one
-    that ended it; `stop_string` ended it, if it is one."""
+    """`reply` is sent back with the next request; `reply_ids` holds every sampled id, also the one
+    that ended it; `stop_string` is the one that ended it, if any."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
@@ -149,7 +148,7 @@ class Finished(Last):
 
 
 class Prepared(Last):
-    """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
+    """`tokens` went through the model and `encoded` pictures through the tower.
 
     `bytes` are totals; `parts` and `checkpoints` show what is cached of the next prompt.
     """
@@ -165,8 +164,7 @@ class Prepared(Last):
 
 
 class Predicted(Last):
-    """A request would read `tokens` of its prompt and encode `images`; `seconds` is None before any
-    were measured."""
+    """`seconds` is None before any were measured."""
 
     type: Literal["predicted"] = "predicted"
     prompt_tokens: int

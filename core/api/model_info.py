@@ -46,11 +46,10 @@ class KVSize(Frozen):
         return -(-self.window // WINDOW_CHUNK) * WINDOW_CHUNK + WINDOW_CHUNK + WINDOW_SEGMENT
 
     def slides(self, context: int) -> bool:
-        """True if a context of so many tokens drops what windows have passed."""
+        """True if tokens that all windows have passed are dropped in such a context."""
         return self.window > 0 and context > WINDOW_SAVING * self.window_rows
 
     def bytes_per_token(self, context: int) -> int:
-        """Bytes of a token's rows that are kept in a context of that length."""
         return self.kv_bytes_per_token - self.slides(context) * self.window_bytes_per_token
 
     def context_bytes(self, context: int) -> int:
@@ -58,7 +57,6 @@ class KVSize(Frozen):
         return context * self.bytes_per_token(context) + window
 
     def context_within(self, num_bytes: int) -> int:
-        """The longest context that so many bytes hold."""
         each = max(1, self.kv_bytes_per_token)
         held, fixed = num_bytes // each, self.window_rows * self.window_bytes_per_token
         sliding = (num_bytes - fixed) // max(1, each - self.window_bytes_per_token)
@@ -67,14 +65,14 @@ class KVSize(Frozen):
         return min(held, WINDOW_SAVING * self.window_rows) if self.window else held
 
     def tail_bytes(self, context: int) -> int:
-        """Bytes that a checkpoint in a context of that length needs of the tokens before it."""
+        """Bytes that a checkpoint needs of the tokens before it."""
         return (self.window - 1) * self.window_bytes_per_token if self.slides(context) else 0
 
 
 class LoadFacts(Frozen):
-    """`packing_s` of the `seconds` were spent on the kernels' layouts. Weights take `weight_bytes`
-    of memory. `from_disk`: quantised matrices came from an earlier load; those of all models take
-    `kept_bytes` of `kept_budget`. `slowed_by`: why replies are slower than they could be."""
+    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
+    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
+    `slowed_by`: why replies are slower than they could be."""
 
     weight_bytes: int = 0
     seconds: float = 0.0
@@ -100,9 +98,9 @@ class TooLarge(Frozen):
 class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
-    It needs `needed` bytes with room for contexts, and `free` were free: fewer if even the smallest
-    doesn't fit. `too_large` are the more exact ones. `faster_than` is the other exact precision if
-    speed decided.
+    It needs `needed` bytes with room for contexts; `free` are fewer if even the smallest doesn't
+    fit. `too_large` are the more exact ones. `faster_than` is the other exact precision if speed
+    decided.
     """
 
     needed: int

@@ -57,8 +57,8 @@ DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 class DraftSettings(Settings):
     """Speculative decoding, which changes no reply.
 
-    "lookup" drafts what followed the same words before, "mtp" with the MTP head; "auto" chooses
-    between both. `tokens` is a fixed length.
+    "lookup" drafts what followed the same words before, "mtp" with the MTP head. `tokens` is a
+    fixed length.
     """
 
     mode: DraftMode = "auto"
@@ -68,12 +68,11 @@ class DraftSettings(Settings):
 class Probe(Settings):
     """Options of a request for tests and `core.replay`.
 
-    A probed request gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply after that many
-    sampled ids, `cancel_prefill_after_tokens` the prefill at the first cut at or after that many
-    evaluated tokens. `logits_file` receives the float32 logits of the first sampled token, a file
-    next to it (`.mtp`) those of the MTP head for the following one. `draft_noise` is the share of
-    drafted tokens to randomise; `skip_rollback` leaves rejected tokens in the context, which
-    integrity checks must find.
+    A probed request gets `Finished.prompt_ids`. `cancel_prefill_after_tokens` stops at the first
+    cut at or after that many evaluated tokens. `logits_file` receives the float32 logits of the
+    first sampled token, a file next to it (`.mtp`) those of the MTP head for the following one.
+    `draft_noise` is the share of drafted tokens to randomise; `skip_rollback` leaves rejected
+    tokens in the context, which integrity checks must find.
     """
 
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -90,9 +89,8 @@ class CacheSettings(Settings):
     """Limits of the context cache, from the next request on.
 
     `count` bounds the recurrent checkpoints in memory; 0 turns them off. `interval` is in tokens,
-    rounded up to a multiple of the grid. The byte budgets cover everything cached on the device, in
-    host memory and on disk; None is the default in `ModelInfo`. `restore` "when_faster" prefills
-    again what would take at least twice as long to read from disk.
+    rounded up to a multiple of the grid. None is the default in `ModelInfo`. `restore`
+    "when_faster" prefills again what would take at least twice as long to read from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32

@@ -1,10 +1,7 @@
 """A prompt as segments, and the only places where it may be split.
 
-Cuts are a pure function of token ids, image spans and marked places: after each end-of-turn id, at
-both edges of every image, after each token that an image keeps at its start, after a token that
-begins a tool call or ends a result, where a reply paused, near the end of a text that another one
-follows in its message, and every `grid` tokens after the previous cut. Later tokens never move a
-cut, and none is inside an image.
+Cuts are a pure function of token ids, image spans and marked places (docs/architecture.md, idea 1).
+Later tokens never move a cut, and none is inside an image.
 """
 
 from __future__ import annotations
@@ -46,8 +43,8 @@ class Image:
     """`rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
     `key` is a digest of the processed pixels, their grid and the processor's settings. If
-    `in_line`, positions advance by one per token; otherwise they span a grid, or a `canvas` of
-    each token's row and column. `kept_ids` stay at the picture's start where they follow it.
+    `in_line`, positions advance by one per token; otherwise they span a grid, or a `canvas` of each
+    token's row and column. `kept_ids` stay at the picture's start where they follow it.
     """
 
     key: bytes

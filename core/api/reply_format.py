@@ -9,15 +9,7 @@ from pydantic import Field
 from core.api.params import Frozen, Settings
 
 ToolSyntax = Literal[
-    "hermes",
-    "xml",
-    "lfm2",
-    "llama3",
-    "gemma4",
-    "harmony",
-    "mistral",
-    "mistral_ids",
-    "mistral_list",
+    "hermes", "xml", "lfm2", "llama3", "gemma4", "harmony", "mistral", "mistral_ids", "mistral_list"
 ]
 """JSON in <tool_call>, functions and parameters in tags (Qwen3.5, Qwen3-Coder), a list of Python
 calls (LFM2), a bare JSON object (Llama 3), names and values with marked texts (Gemma 4), a message
@@ -85,8 +77,8 @@ class CallFormat(Frozen):
 class ReplyFormat(Settings):
     """The format of an answer; a thought before it is free.
 
-    "json_schema" and "lark" have their schema or grammar in `text`, "regex" an expression that must
-    match the whole answer, "choice" its texts in `choices`; for "calls" `text` is a `CallFormat`.
+    `text` is the schema, grammar, or expression that matches the whole answer; for "calls" a
+    `CallFormat`. "choice" has its texts in `choices`.
     """
 
     kind: Literal["json_schema", "json", "regex", "choice", "lark", "calls"]

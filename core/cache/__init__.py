@@ -1,1 +1,0 @@
-"""Memory of layers between forwards, and how it is found again."""

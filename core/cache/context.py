@@ -35,8 +35,6 @@ EMBEDDING_SHARE = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The chat that reads a prompt, the roles of its message ends, and the kind of work."""
-
     owner: str = ""
     roles: Mapping[TokenIndex, Role] = field(default_factory=lambda: MappingProxyType({}))
     turn: bool = True
@@ -52,7 +50,7 @@ class Budgets:
 
 
 class Foreseen(NamedTuple):
-    """The work of a request, and its time to the first token; None before any was measured."""
+    """`seconds` until the first token; None before any was measured."""
 
     tokens: int
     encoded: int
@@ -123,7 +121,6 @@ class ContextCache:
 
     @property
     def smallest(self) -> Limits:
-        """One KV buffer at the context length."""
         kv_buffer = self.kv_buffer.bytes_of(self.context_length)
         return Limits(kv_buffer, 0) if self._device.type == "cpu" else Limits(0, kv_buffer)
 
@@ -172,8 +169,8 @@ class ContextCache:
         return restored
 
     def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
-        """Changes nothing. Lower limits in `settings` than those in force may evict something
-        first, which this doesn't see."""
+        """Lower limits in `settings` than those in force may evict something first, which this
+        doesn't see."""
         off = self.recurrent and self.tree.in_window is None and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
@@ -202,7 +199,6 @@ class ContextCache:
         return True
 
     def add(self, parent: Node, run: Run) -> Node:
-        """Add a run prefilled after `parent`, the live path's end."""
         node = self.tree.add(parent, run)
         self._mark(node)
         self._live.nodes.append(node)
@@ -210,7 +206,6 @@ class ContextCache:
         return node
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
-        """Hold a checkpoint if count and bytes leave room for it."""
         checkpoint = Checkpoint(state, last_hidden)
         if node.checkpoint is None:
             # A picture that was cut short may have moved windows too far.
@@ -229,7 +224,7 @@ class ContextCache:
         return node.in_kv_buffer and self.kv_buffer.holds_window(node.end.token.value)
 
     def _tails(self, node: Node) -> list[KVRows | None]:
-        """Copies of the rows that windows read at the live path's end, unless they are held."""
+        """Copies of the rows that windows read at the live path's end; none if they are held."""
         if node.checkpoint is not None:
             return []
         lacking = {at for at, _ in self.tree.lacking(node)}

@@ -23,8 +23,8 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads from disk what
-    is `stored` there; `admit` makes room."""
+    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads what is `stored`
+    on disk; `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes

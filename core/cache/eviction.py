@@ -40,7 +40,6 @@ class Evictor:
     _present: dict[str, int] = field(default_factory=dict)
 
     def begin(self, owner: str) -> None:
-        """A side request has no owner."""
         if tenant := tenant_of(owner):
             self._present.pop(tenant, None)
             self._present[tenant] = GONE_AFTER
@@ -120,8 +119,8 @@ class Evictor:
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
         """Keep the candidates that the present tenant may evict: its own, those of programs that
-        are gone, and those of tenants who hold more than the mean and afterwards still hold as much
-        as it does. With `anything`, all candidates if none are left."""
+        are gone, and those of tenants above the mean that stay above it. With `anything`, all if
+        none are left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

@@ -55,7 +55,6 @@ class KVRows:
         return KVRows({layer: tuple(map(change, held)) for layer, held in self.layers.items()})
 
     def cut(self, start: int, end: int) -> KVRows:
-        """Views."""
         return self.map(lambda rows: rows[start:end])
 
     def last(self, num_tokens: int) -> KVRows:
@@ -65,7 +64,7 @@ class KVRows:
 class KVBuffer:
     """Rows per attention layer, in one allocation: `limit` rows, or fewer in layers whose window
     slides (`windowed`). A CPU backs only written rows, so `capacity` grows in steps; a GPU has all
-    at once. `make_room(num_bytes)` is called before it grows and may raise."""
+    at once. `make_room(num_bytes)` may raise."""
 
     def __init__(
         self,
@@ -102,12 +101,10 @@ class KVBuffer:
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of a token's rows in layers that keep every token."""
         return sum(spec.bytes_per_token for spec in self.specs.values())
 
     @property
     def tail_bytes_per_token(self) -> int:
-        """Bytes of a token's rows in layers whose window slides."""
         return sum(spec.bytes_per_token for spec in self.windowed.values())
 
     @property
@@ -160,7 +157,7 @@ class KVBuffer:
                 assert self._slide(layer, start, end), "a window and a step always fit"
 
     def clear(self, start: int, end: int) -> None:
-        """Zero rows start..end, which belong to nothing."""
+        """Zero rows that belong to nothing."""
         for layer in self._layers:
             for rows in self.rows_of(layer, start, end):
                 rows.zero_()
@@ -170,7 +167,6 @@ class KVBuffer:
         return self._layers[layer]
 
     def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, ...]:
-        """Views of the rows of tokens start..end."""
         base = self.base(layer)
         tokens = slice(max(0, start - base), max(0, end - base))
         return tuple(rows[tokens] for rows in self.rows(layer))
@@ -182,11 +178,9 @@ class KVBuffer:
         return self._first.get(layer, 0) // WINDOW_CHUNK * WINDOW_CHUNK
 
     def view(self, start: int, end: int) -> KVRows:
-        """Rows of the layers that keep every token."""
         return self._view(self.specs, start, end)
 
     def window(self, start: int, end: int) -> KVRows:
-        """Rows in sliding windows."""
         return self._view(self.windowed, start, end)
 
     def copy_out(self, start: int, end: int, *, window: bool = False) -> KVRows:

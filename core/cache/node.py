@@ -94,7 +94,7 @@ def last_edge(nodes: Sequence[Node]) -> list[Node]:
 
 
 def chained_key(parent: bytes, run: Run) -> bytes:
-    """A 256-bit digest of the parent's key and the run's content."""
+    """256 bits."""
     digest = hashlib.blake2b(parent, digest_size=32)
     content = run.content
     if isinstance(content, TextRun):

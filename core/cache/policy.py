@@ -22,8 +22,7 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs whose ends get a checkpoint: message ends, starts of tool calls, edges of images and
-    documents, and grid cuts at least `interval` tokens apart."""
+    """The runs whose ends get a checkpoint."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -102,8 +101,6 @@ class Line:
 
 @dataclass
 class Throughput:
-    """Measured seconds per prefilled token, encoded picture token, and byte from disk."""
-
     prefill: float = 1e-3
     encode: float = 1e-3
     disk: float | None = None

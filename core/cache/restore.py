@@ -59,7 +59,7 @@ class Restorer:
     evictor: Evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """`always` fetches from disk even if prefilling is quicker. `mark` gets each new node."""
+        """`always` fetches from disk even if prefilling is quicker."""
         keys = self.tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -86,7 +86,7 @@ class Restorer:
 
     def foresee(self, prompt: Prompt, always: bool, off: bool) -> tuple[int, int]:
         """The runs that `go` would restore, and the bytes that it would fetch from disk, if no
-        place fails; `off`: without checkpoints. Changes nothing."""
+        place fails."""
         keys = self.tree.keys(prompt)
         node, deeper, _ = self._choose(prompt, keys, set(), always, off)
         if deeper:

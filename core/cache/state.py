@@ -23,7 +23,6 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """The state before the first token, as expanded zeros."""
         return cls(
             {
                 layer: tuple(
@@ -78,7 +77,6 @@ class Checkpoint:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the recurrent states, which the user is shown."""
         return self.state.num_bytes
 
     @property

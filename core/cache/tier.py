@@ -98,7 +98,6 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def bytes_to_fetch(self, runs: Sequence[Run], num_fetched: int) -> int:
-        """Bytes of the state after `runs` with its windows, and of the last runs' rows."""
         tokens = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
         kv_buffer = self._kv_buffer
         window = min(kv_buffer.tail, runs[-1].end.token.value) * kv_buffer.tail_bytes_per_token
@@ -107,7 +106,7 @@ class DiskTier:
     def checkpoint(
         self, key: bytes, window: Sequence[tuple[bytes, int]] = ()
     ) -> tuple[Checkpoint | None, list[KVRows]]:
-        """A checkpoint, and the rows of its windows: of each run, by its key, so many last ones."""
+        """`window` has the key of each run, and how many of its last rows to return."""
         stored = self.store.window(key) if self.store is not None else {}
         parts = (SegmentId(SegmentKind.WINDOW, run, stored.get(run, 0)) for run, _ in window)
         tensors, *tails = self._get(SegmentId(SegmentKind.STATE, key), *parts) or ({},)
@@ -152,8 +151,7 @@ class DiskTier:
             self.store.forget(owner)
 
     def want(self, path: Sequence[Node]) -> None:
-        """Note the places of a finished request to write; a prefilled reply replaces a user
-        message's end."""
+        """Note places to write; a prefilled reply replaces a user message's end."""
         if self.store is None:
             return
         held = [node for node in path if node.checkpoint is not None]
@@ -186,7 +184,7 @@ class DiskTier:
     def _missing(
         self, store: SegmentStore, node: Node, tree: PrefixTree, embeddings: EmbeddingCache
     ) -> Writing | None:
-        """The first segments that a node's restore after a restart lacks, top runs first."""
+        """The first segments that restoring a node after a restart lacks, top runs first."""
         if node.checkpoint is None:
             return None
         path = node.path()
@@ -232,7 +230,6 @@ class DiskTier:
         return [named for _, named, _ in runs], partial(store.put_runs, _parent(path[0]), runs)
 
     def _get(self, *names: SegmentId) -> list[dict[str, Tensor]] | None:
-        """All segments, or None."""
         if (store := self.store) is None:
             return None
         places = [(name.kind, name.key, name.num_rows) for name in names]
@@ -255,7 +252,6 @@ class DiskTier:
 
 
 def _windows(store: SegmentStore, tree: PrefixTree, node: Node) -> list[Window]:
-    """The parts of a checkpoint's windows, with the rows of those that aren't on disk."""
     windows: list[Window] = []
     for (at, count), rows in zip(tree.window(node), tree.tails(node), strict=True):
         held = store.enough_rows(at.key, count)

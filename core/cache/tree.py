@@ -15,8 +15,8 @@ from core.cache.state import Checkpoint
 
 
 class PrefixTree:
-    """All cached runs of one model. If `recurrent`, resuming from a run needs a checkpoint, unless
-    it is `in_window`: nothing that it needs has left the KV buffer.
+    """If `recurrent`, resuming from a run needs a checkpoint, unless it is `in_window`: nothing
+    that it needs has left the KV buffer.
 
     A checkpoint also needs the `tail` of tokens before it, in layers with sliding windows:
     neighbouring ones share these rows, which their runs hold.
@@ -157,13 +157,12 @@ class PrefixTree:
         return self.root.num_checkpoints
 
     def window(self, node: Node) -> list[tuple[Node, int]]:
-        """The runs whose rows windows read at a node's end, from there upwards, and how many of
-        their last rows."""
+        """The runs whose rows windows read at a node's end, upwards, and how many of their last
+        rows."""
         counts = self.window_rows(at.num_tokens for at in node.upwards())
         return list(zip(node.upwards(), counts, strict=False))
 
     def window_rows(self, lengths: Iterable[int]) -> list[int]:
-        """How many of the last rows of each run windows read, from the last run on."""
         counts, left = [], self._tail
         for length in lengths:
             if left <= 0:
@@ -181,7 +180,6 @@ class PrefixTree:
         ]
 
     def tails(self, node: Node) -> list[KVRows]:
-        """The parts of a checkpoint's windows, from its end upwards; none where there is none."""
         if node.checkpoint is None:
             return []
         parts = [at.tail.last(count) for at, count in self.window(node) if at.tail is not None]
@@ -206,7 +204,6 @@ class PrefixTree:
         self.touch(node)
 
     def drop_checkpoint(self, node: Node) -> None:
-        """Drop one checkpoint, and the runs that nothing needs any more."""
         if node.checkpoint is not None:
             self._release_checkpoint(node)
             self.prune(node)
@@ -226,7 +223,6 @@ class PrefixTree:
             self.prune(node.parent)
 
     def prune(self, node: Node) -> None:
-        """Remove `node` and its ancestors as far as no checkpoint needs them."""
         at: Node | None = node
         while at is not None and at.parent is not None and self._useless(at):
             parent = at.parent

@@ -61,13 +61,11 @@ class Child(Generic[Message]):
             await self.send(first)
 
     async def send(self, message: BaseModel) -> None:
-        """Raises EngineDiedError if the process doesn't run any more."""
         if self._process is None:
             raise EngineDiedError("The process has ended.")
         await self._process.send(message)
 
     async def started(self) -> bool:
-        """Wait for a start in progress."""
         async with self._starting:
             return self._process is not None
 
@@ -100,10 +98,8 @@ class Service(Protocol):
 
 
 def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: Any) -> NoReturn:
-    """Serve the parent until the input ends, then end the process.
-
-    `make` gets the function that sends an event.
-    """
+    """Serve the parent until the input ends, then end the process. `make` gets the function that
+    sends an event."""
     commands, events = become_child()
 
     def emit(event: BaseModel) -> None:

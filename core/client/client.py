@@ -75,7 +75,6 @@ class EngineClient:
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start again with the model that was loading or loaded, in any state."""
         # The user asked for it, so a model that was being loaded isn't suspect.
         self._settings = self.wanted
         if self.state is EngineState.FAILED:
@@ -85,8 +84,7 @@ class EngineClient:
             self._life.restart()
 
     async def close(self, flush: bool = True) -> None:
-        """Cancel open requests, write contexts to disk for five seconds at most (`flush`), and end
-        the worker. Idempotent."""
+        """Cancel open requests, write contexts to disk (`flush`), end the worker. Idempotent."""
         if flush and self.state is EngineState.READY and self.model is not None:
             for number in self._requests.open_numbers:
                 self.cancel(number)

@@ -37,8 +37,7 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """Calls `changed` with each new state and a reason (or ''), `received` with each event, `died`
-    with the reason of a death, and `came_back` when another worker is up."""
+    """Calls `changed` with each new state and a reason or '', `died` with the reason of a death."""
 
     def __init__(
         self,

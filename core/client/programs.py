@@ -59,8 +59,7 @@ def is_frozen() -> bool:
 
 
 def restore_environment() -> None:
-    """Undo what a frozen executable's loader has set, so that other programs don't load our
-    libraries."""
+    """Undo what a frozen executable's loader has set: other programs would load our libraries."""
     if not is_frozen():
         return
     original = os.environ.pop("LD_LIBRARY_PATH_ORIG", None)
@@ -100,7 +99,6 @@ def say_running() -> None:
 
 
 def forbid_core_dumps() -> None:
-    """Core dumps may hold what people wrote."""
     if sys.platform != "win32":
         import resource
 
@@ -145,10 +143,6 @@ def become_child() -> tuple[BinaryIO, BinaryIO]:
 
 
 def contain(pid: int, memory_bytes: int = 0) -> object | None:
-    """On Windows, end process `pid` with this one and bound its memory (0: no limit).
-
-    Returns an object to keep as long as the process may live, or None.
-    """
     if sys.platform == "win32":
         return _Job.around(pid, memory_bytes)
     return None

@@ -23,8 +23,6 @@ class EngineError(WaymarkError):
 
 
 class Request(Generic[Last_co]):
-    """`async for event in request` ends with the last one."""
-
     def __init__(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> None:
         self.command = command
         self._cancel = cancel

@@ -48,7 +48,6 @@ _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """The clean environment with our settings; the user's spinning and malloc settings stay."""
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
@@ -74,7 +73,6 @@ class Transport(Generic[Message]):
         events: TypeAdapter[Message],
         environment: Mapping[str, str],
     ) -> Transport[Message]:
-        """Raises OSError."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(

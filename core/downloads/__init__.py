@@ -1,1 +1,0 @@
-"""Models from a hub: its metadata, and downloads that resume, in a child process without torch."""

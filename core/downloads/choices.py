@@ -1,7 +1,5 @@
-"""The models that a repository offers: its folder of safetensors, and each of its GGUF files.
-
-Nothing is opened: names and sizes decide, as they do for the files of a folder on disk.
-"""
+"""The models that a repository offers: its folder of safetensors, and each of its GGUF files, by
+names and sizes alone."""
 
 from __future__ import annotations
 
@@ -98,7 +96,6 @@ def _wanted(path: str) -> bool:
 
 
 def _parts(path: str, files: dict[str, RemoteFile]) -> list[str]:
-    """None if parts of a split model are missing."""
     folder, _, name = path.rpartition("/")
     match = PART_NAME.fullmatch(name)
     if match is None:
@@ -123,7 +120,6 @@ def _towers_by_folder(files: Iterable[str]) -> dict[Path, list[Path]]:
 
 
 def _towers(path: str, towers: dict[Path, list[Path]]) -> list[str]:
-    """The vision tower that would be opened with a model, if there is one."""
     found = towers_for(Path(path), lambda folder: towers.get(folder, []))
     return [each.as_posix() for each in found[:1]]
 

@@ -63,7 +63,6 @@ class DownloadsClient:
         return self._child.pid
 
     async def configure(self, connection: Connection) -> None:
-        """Use another connection, from the next request on."""
         if connection == self._connection:
             return
         self._connection = connection
@@ -74,7 +73,6 @@ class DownloadsClient:
         return await self._ask(lambda number: Search(request=number, text=text))
 
     async def look(self, repository: str) -> Repository:
-        """Raises WaymarkError."""
         (found,) = await self._ask(lambda number: Look(request=number, repository=repository))
         return found
 

@@ -95,7 +95,6 @@ class Hub:
             await asyncio.sleep(self._due - now)
 
     async def json(self, path: str, query: Mapping[str, str | list[str]]) -> object:
-        """Raises TryAgainError, WaymarkError."""
         body = bytearray()
         async with self.stream(path, query=query) as response:
             self.raise_for(response)
@@ -116,7 +115,7 @@ class Hub:
         query: Mapping[str, str | list[str]] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Yield the response after redirects. Raises TryAgainError, WaymarkError."""
+        """Follows redirects. Raises TryAgainError, WaymarkError."""
         url = (
             httpx2.URL(self._address + path, params=query)
             if query
@@ -220,7 +219,7 @@ def _retry_after(response: httpx2.Response) -> float:
 
 
 async def search(hub: Hub, text: str) -> tuple[Repository, ...]:
-    """Repositories that Waymark runs, the most downloaded first. Raises as `Hub.json`."""
+    """The most downloaded first. Raises as `Hub.json`."""
     query: dict[str, str | list[str]] = {
         "search": text.strip()[:LONGEST_SEARCH],
         "sort": "downloads",
@@ -237,7 +236,7 @@ async def search(hub: Hub, text: str) -> tuple[Repository, ...]:
 
 
 async def look(hub: Hub, name: str) -> Repository:
-    """A repository with the files of its newest commit. Raises as `Hub.json`."""
+    """Raises as `Hub.json`."""
     address = f"/api/models/{checked_repository(name)}/revision/main"
     answer = await hub.json(address, {"blobs": "true"})
     fields = _object(answer)
@@ -250,7 +249,6 @@ async def look(hub: Hub, name: str) -> Repository:
 
 
 def _is_for_others(answer: object) -> bool:
-    """True if tags name a format of another program."""
     tags = answer.get("tags") if isinstance(answer, dict) else None
     return isinstance(tags, list) and any(tag in _OTHERS for tag in tags if isinstance(tag, str))
 
@@ -277,7 +275,6 @@ def _repository(answer: object) -> Repository | None:
 
 
 def _file(entry: Mapping[str, Any]) -> RemoteFile | None:
-    """None for an entry without size or digest."""
     path, lfs = entry.get("rfilename"), _object(entry.get("lfs"))
     size = lfs.get("size", entry.get("size"))
     sha256, blob = _text(lfs.get("sha256")), _text(entry.get("blobId"))

@@ -146,7 +146,6 @@ def is_claimed(job: Job) -> bool:
 
 
 def discard(job: Job) -> None:
-    """Raises DownloadFolderError."""
     with claimed(job) as ours:
         if not ours:
             raise DownloadFolderError("Another Waymark is downloading this. Stop it there first.")
@@ -173,7 +172,7 @@ def _remove_folders(job: Job) -> None:
 
 
 def publish(job: Job, missing: list[PartFile]) -> None:
-    """Move checked parts to their places, what makes a folder a model last.
+    """What makes a folder a model is moved last.
 
     Raises DownloadFolderError if anything is in the way.
     """

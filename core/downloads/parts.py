@@ -77,7 +77,7 @@ class PartFile:
     def check(self) -> bool:
         """Drop the pieces that aren't on disk as they arrived; True if the whole is as published.
 
-        Reads the whole file: run it in a thread. Raises DownloadFolderError.
+        Reads the whole file. Raises DownloadFolderError.
         """
         whole, at = self._published_hash(), 0
         with self._opened() as part:
@@ -96,7 +96,6 @@ class PartFile:
         return at == self.file.size and whole.hexdigest() == self._published_digest()
 
     def has_digest(self, path: Path) -> bool:
-        """True if another file has the published size and digest."""
         whole = self._published_hash()
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size != self.file.size:

@@ -31,10 +31,7 @@ Sink = Callable[[int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Attempts in a row that bring nothing new, and the pauses between them, which double.
-
-    An attempt ends after `stall_s` seconds without bytes.
-    """
+    """Attempts in a row that bring nothing new, and the pauses between them, which double."""
 
     attempts: int = 8
     first_pause_s: float = 1.0
@@ -83,7 +80,6 @@ class Transfer:
         self.waiting, self.checking = "", False
 
     async def run(self) -> None:
-        """Return when the part has the published digest. Raises WaymarkError."""
         read_again = False
         for _ in range(MOST_CHECKS):
             await self._fill()
@@ -147,7 +143,6 @@ class Transfer:
             self.checking = False
 
     async def _pause(self, failure: TryAgainError, progress: int) -> None:
-        """Raises HubUnreachableError after the last attempt."""
         if progress > self._best:
             self._best, self._failures = progress, 0
         self._failures += 1
@@ -194,7 +189,6 @@ class Transfer:
         return headers
 
     def _accept(self, hub: Hub, response: httpx2.Response, start: int) -> None:
-        """Raise unless the body is the file's bytes from `start` on."""
         status, size = response.status_code, self._file.size
         if status == 416 and start:
             raise StartOverError

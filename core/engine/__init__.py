@@ -1,1 +1,0 @@
-"""From a request to a reply: session, prefill, decode, sampling, counters."""

@@ -93,7 +93,6 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
 
 
 def check_generated(decode: Decode, kv_buffer: KVBuffer, start: Cut, num_fed: int) -> None:
-    """Assert that the rows from the prompt's end on are the `num_fed` kept tokens'."""
     end = start.token.value + max(0, num_fed)
     written = [token for token, _ in decode.places]
     assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"

@@ -82,7 +82,6 @@ class Engine:
     def _load_beside(
         self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
     ) -> LoadedModel | None:
-        """None if memory holds only one model."""
         try:
             return self._load(settings, progress, flag)
         except NotEnoughMemoryError:
@@ -155,7 +154,6 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
-        """Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
@@ -178,7 +176,6 @@ class Engine:
 
     @contextmanager
     def _stored(self, folder: str | None) -> Iterator[DiskStore | None]:
-        """The store in a folder, shared with the loaded model; None for no folder."""
         if (blobs := self._blobs_in(folder)) is not None:
             yield blobs
         elif folder is None or not _may_be_there(Path(folder)):
@@ -264,7 +261,6 @@ class Engine:
 
 
 def _may_be_there(folder: Path) -> bool:
-    """True if a folder exists, or can't be looked up: using it then says why."""
     try:
         return folder.is_dir()
     except OSError:

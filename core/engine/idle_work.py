@@ -79,7 +79,6 @@ class IdlePrefill:
         )
 
     def predict(self) -> Predicted:
-        """Raises RequestCancelled."""
         loaded, conversation = self._loaded, self._command.conversation
         try:
             images = loaded.catalog.segments(image_parts(conversation), self._flag.check)

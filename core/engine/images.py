@@ -58,7 +58,7 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
-        """Process a picture decoded to be described, beside a request. Raises ImageError."""
+        """Process a picture decoded to be described. Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
@@ -70,7 +70,6 @@ class ImageCatalog:
                 del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
-        """Raises ImageError, NoVisionError."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -112,8 +111,6 @@ class ImageCatalog:
 
 
 class Pictures:
-    """Counts the tower's calls, tokens and seconds."""
-
     def __init__(
         self,
         model: Decoder,

@@ -1,5 +1,4 @@
-"""A loaded model with its text, pictures, context cache and description. A load that fails leaves
-nothing behind."""
+"""A loaded model with its text, pictures, context cache and description."""
 
 from __future__ import annotations
 
@@ -79,7 +78,6 @@ class LoadedModel:
     _tools: OrderedDict[str, tuple[Tool, ...]] = field(default_factory=OrderedDict)
 
     def tools_changed(self, chat: str, tools: tuple[Tool, ...]) -> bool:
-        """True if the chat's last request had other tools."""
         before = self._tools.pop(chat, tools)
         self._tools[chat] = tools
         while len(self._tools) > _MOST_CHATS:
@@ -187,7 +185,6 @@ def fix_threads() -> None:
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """True if a model would fit once `present` is unloaded."""
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
@@ -227,13 +224,8 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 
 
 def open_processor(
-    files: ModelFiles,
-    settings: ModelSettings,
-    device: torch.device,
-    model: Decoder,
-    text: ChatText,
+    files: ModelFiles, settings: ModelSettings, device: torch.device, model: Decoder, text: ChatText
 ) -> PictureProcessor | None:
-    """None for a model without vision. Raises a WaymarkError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens

@@ -70,7 +70,6 @@ class Reply:
         self._stream: ReplyStream | None = None
 
     def begin(self, count: Callable[[], None], send: Send) -> None:
-        """`count` is called for each token, `send` for each burst of text."""
         self._stream = ReplyStream(count, send)
 
     def end(self) -> None:
@@ -84,8 +83,7 @@ class Reply:
         return min(filter(None, ends), default=0)
 
     def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
-        """Sample from each row of `logits` [n, vocab] until a token differs from the draft; returns
-        why the reply ends, if it does."""
+        """Sample from each row of `logits` [n, vocab] until a token differs from the draft."""
         for row, drafted in zip_longest(logits, draft):
             reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
@@ -187,8 +185,6 @@ class _Logprobs:
 
 
 class ReplyStream:
-    """Sends text and ids in bursts, the first token at once."""
-
     def __init__(self, count: Callable[[], None], send: Send) -> None:
         self._count, self._send = count, send
         self._answer = self._reasoning = ""

@@ -27,11 +27,7 @@ class Constraint:
     """The format of one reply. A thought is free, but can't end the reply."""
 
     def __init__(
-        self,
-        form: ReplyFormat | None,
-        text: ChatText,
-        rendered: RenderedPrompt,
-        thinking: Thinking,
+        self, form: ReplyFormat | None, text: ChatText, rendered: RenderedPrompt, thinking: Thinking
     ) -> None:
         """Raises ReplyFormatError if the format can't be used or a begun reply doesn't match."""
         self._on = form is not None
@@ -63,7 +59,6 @@ class Constraint:
         return logits.masked_fill(forbidden, -math.inf)
 
     def accept(self, token_id: int) -> None:
-        """A stop token is no part of the reply."""
         if not self._on or token_id in self._stop_ids:
             return
         if self._in_thought:
@@ -116,7 +111,7 @@ class Constraint:
         if self._at_start and self._open is not None:
             forbidden[self._open] = 0
         if forbidden.all():
-            raise ReplyFormatError("No token of this model goes on with the reply in this form.")
+            raise ReplyFormatError("No token of this model continues the reply in this format.")
         # A model may have rows that are no token's.
         forbidden = np.pad(forbidden, (0, vocab_size - len(forbidden)), constant_values=1)
         return torch.from_numpy(forbidden).view(torch.bool)
@@ -126,8 +121,8 @@ class Constraint:
             return
         why = self._grammar.get_error()
         if REFUSED in why:
-            raise ReplyFormatError("The reply that is gone on with is not of this form.")
-        raise ReplyFormatError("The format has become too involved to be followed further.")
+            raise ReplyFormatError("The reply to continue is not in this format.")
+        raise ReplyFormatError("The format has become too complex to go on.")
 
 
 # Values of settings that neither the user nor the model sets: no change to the logits.
@@ -209,7 +204,7 @@ _LEAST_LOGPROB = -9999.0
 def log_probabilities(
     logits: Tensor, token_id: int, num_top: int
 ) -> tuple[float, list[tuple[int, float]]]:
-    """The natural log-softmax of `logits` [vocab], at one id and at the `num_top` likeliest ids."""
+    """The natural log-softmax of `logits` [vocab], at one id and at the `num_top` likeliest."""
     found = logits.detach().to("cpu", torch.float32).log_softmax(-1, dtype=torch.float64)
     found = found.nan_to_num(nan=_LEAST_LOGPROB, neginf=_LEAST_LOGPROB)
     top = found.topk(min(num_top, len(found)))
@@ -225,7 +220,6 @@ def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def penalise_counts(scores: Tensor, counts: Tensor, presence: float, frequency: float) -> Tensor:
-    """Subtract `presence` once and `frequency` per use."""
     if presence == 0 and frequency == 0:
         return scores
     return scores - (counts > 0) * presence - counts * frequency
@@ -270,7 +264,6 @@ def _only(scores: Tensor, places: Tensor) -> Tensor:
 
 
 def _kept(token_ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The next step sorts tens, not the whole vocabulary."""
     possible = (scores > -math.inf).nonzero().flatten()
     return token_ids[possible], scores[possible]
 

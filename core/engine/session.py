@@ -48,7 +48,6 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Returns the last event. Raises a WaymarkError."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -77,8 +76,8 @@ class Session:
         length, limit = self._prompt.num_tokens, loaded.info.context_length
         if length > limit:
             raise PromptTooLongError(
-                f"It is {length:,} tokens long, and the context holds {limit:,}. Nothing was cut "
-                "off.",
+                f"The messages take {length:,} tokens, and the context holds {limit:,}. Nothing "
+                "was cut off.",
                 length,
             )
         self._reply = Reply(command, self._rendered, loaded.text, loaded.model.vocab_size)
@@ -129,7 +128,6 @@ class Session:
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
-        """Cancel at a probe's token `stop`."""
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -225,11 +223,7 @@ class Session:
         return "context"
 
     def _send_text(
-        self,
-        answer: str,
-        reasoning: str,
-        ids: tuple[int, ...],
-        logprobs: tuple[AnswerToken, ...],
+        self, answer: str, reasoning: str, ids: tuple[int, ...], logprobs: tuple[AnswerToken, ...]
     ) -> None:
         self._emit(
             Generated(

@@ -138,7 +138,6 @@ class MessageMap:
         return cls(tuple(starts), frozenset(replies))
 
     def at(self, token: TokenIndex) -> int | None:
-        """Index of the token's message; None before the first message."""
         # Called per message: a linear search takes 13 s for a chat of 1,600 messages.
         index = bisect_right(self.starts, token) - 1
         return index if index >= 0 else None
@@ -270,7 +269,6 @@ class _Look(NamedTuple):
 def context_parts(
     prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
 ) -> tuple[ContextPart, ...]:
-    """The prompt as consecutive parts of one kind, source and tier."""
     # Called after every run of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):

@@ -1,1 +1,0 @@
-"""Formats of replies: as a grammar for the engine, and as a check of finished replies."""

@@ -73,10 +73,7 @@ class NotCheckedError(Exception):
 
 
 def refusal(form: ReplyFormat, check: Check | None = None) -> str:
-    """Why `form` can't be used, in a sentence that names the keyword or the place; "" if it can.
-
-    The first call for a format takes a tenth of a second.
-    """
+    """Why `form` can't be used, in a sentence that names the keyword or the place; "" if it can."""
     found = _remembered.get(form)
     if found is None:
         try:
@@ -228,7 +225,6 @@ def _explained(error: str, form: ReplyFormat) -> str:
 
 
 def _parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
-    """Yield the parts that are schemas, not values quoted in them."""
     if isinstance(schema, dict):
         yield from ((key, part) for key, part in schema.items() if key not in _VALUES)
     elif isinstance(schema, list):

@@ -35,8 +35,8 @@ def grammar(
 ) -> str:
     """Return the grammar of a form that `core.formats.check` has accepted.
 
-    After a thought JSON may begin with the empty line that belongs there. `control` are the
-    ids of tokens that tool calls may have around them, by their spellings.
+    After a thought JSON may begin with the empty line that belongs there. `control` are spellings,
+    by id, of tokens that tool calls may have around them.
     """
     if form.kind == "regex":
         return LLMatcher.grammar_from_regex(form.text)
@@ -64,7 +64,6 @@ _FINAL = 'answer: <|channel|> "final" <|message|> @form'
 
 
 def message_grammar(form: ReplyFormat, thinks: bool) -> str:
-    """The grammar of a reply in messages, with its thoughts if it `thinks`."""
     start = "start: thought* answer" if thinks else "start: answer"
     if form.kind == "calls":
         functions = CallFormat.model_validate_json(form.text).functions

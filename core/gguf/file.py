@@ -93,10 +93,8 @@ class GGUFFile:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFFile:
-        """Any part of a split model opens all parts.
-
-        `check` is called for every key and tensor and may raise. Raises a WaymarkError.
-        """
+        """Any part of a split model opens all. `check` is called for every key and tensor and may
+        raise. Raises a WaymarkError."""
         opened = _read(path, MOST_HEADER_BYTES, check)
         number, count = _place_in_split(opened)
         if count == 1:
@@ -157,7 +155,6 @@ def _is_kind(entry: Entry | None, wanted: str) -> bool:
 
 
 def _placed(header: Header, path: Path) -> list[GGUFTensor]:
-    """Raises BrokenWeightsError unless rows are whole and places aligned."""
     alignment = _alignment(header.metadata, path.name)
     data_start = -(-len(header.data) // alignment) * alignment
     tensors = []
@@ -182,7 +179,6 @@ def _alignment(metadata: Metadata, name: str) -> int:
 
 
 def _check_places(tensors: list[GGUFTensor], name: str, num_bytes: int) -> None:
-    """Raises BrokenWeightsError unless each tensor has bytes of its own in the file."""
     end, before = 0, ""
     for each in sorted(tensors, key=lambda each: (each.offset, each.end)):
         if each.offset < end:
@@ -196,7 +192,6 @@ def _check_places(tensors: list[GGUFTensor], name: str, num_bytes: int) -> None:
 
 
 def _place_in_split(opened: _Opened) -> tuple[int, int]:
-    """The number of a part, from 0, and the number of parts."""
     number, count = opened.integer("split.no", 0), max(opened.integer("split.count", 1), 1)
     if not 0 <= number < count:
         raise damaged(opened.path.name, f"it is part {number + 1:,} of {count:,}")

@@ -1,8 +1,6 @@
-"""Parser of GGUF headers, versions 2 and 3, little-endian.
+"""Parser of GGUF headers, versions 2 and 3, little-endian (ggml, docs/gguf.md).
 
-A header is the magic, the version, the counts of tensors and of keys, then the keys with their
-values, then each tensor's name, dimensions, type and place (ggml, docs/gguf.md). Every count is
-compared with the bytes left before anything is loaded for it.
+Every count is compared with the bytes left before anything is loaded for it.
 """
 
 from __future__ import annotations
@@ -15,12 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from core.api.errors import (
-    BrokenWeightsError,
-    GgufError,
-    UnsupportedQuantisationError,
-    shown,
-)
+from core.api.errors import BrokenWeightsError, GgufError, UnsupportedQuantisationError, shown
 from kernels.blocks.types import OTHER_TYPES, TYPES, GGUFType
 
 MAGIC = b"GGUF"
@@ -128,7 +121,6 @@ class _Bytes:
         return damaged(self.name, fault)
 
     def need(self, count: int) -> None:
-        """Raises BrokenWeightsError if the header can't have `count` more bytes."""
         wanted = self.position + count
         if wanted > self.num_bytes:
             raise self.damaged(f"it ends inside its header, at {self.num_bytes:,} bytes")
@@ -186,7 +178,7 @@ class Header(NamedTuple):
 def parse_header(
     file: BinaryIO, name: str, num_bytes: int, most: int, check: Callable[[], None]
 ) -> Header:
-    """Parse the header of a file of `num_bytes`; at most `most` bytes may be loaded for it.
+    """At most `most` bytes may be loaded for the header of a file of `num_bytes`.
 
     Raises BrokenWeightsError, GgufError, UnsupportedQuantisationError, OSError.
     """

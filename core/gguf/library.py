@@ -53,7 +53,6 @@ class FoundModel:
 def found_models(
     home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[FoundModel]:
-    """Search the folders of LM Studio, Ollama and the Hugging Face cache."""
     home = home or Path.home()
     found = [
         *_in_folders("LM Studio", lm_studio_folders(home)),
@@ -64,7 +63,6 @@ def found_models(
 
 
 def models_below(folder: Path) -> list[FoundModel]:
-    """The models in a folder, or in one below it; it may be the models folder of Ollama."""
     return _each_once([*_in_folders("", [folder]), *_in_ollama([folder])])
 
 
@@ -89,11 +87,8 @@ def _each_once(found: list[FoundModel]) -> list[FoundModel]:
 
 
 def find_towers(path: Path) -> list[Path]:
-    """Files that may be the vision tower (`mmproj`) of the model file `path`, the likeliest first.
-
-    They are next to it, or Ollama names one. The closest name comes first, then the most exact
-    precision. None is opened: a folder may hold towers of other models.
-    """
+    """Files that may be the vision tower (`mmproj`) of the model file `path`, next to it or named
+    by Ollama, the likeliest first: the closest name, then the most exact precision."""
     if path.parent.name == "blobs":
         models = _in_ollama([path.parent.parent])
         return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
@@ -209,7 +204,6 @@ def hub_folders(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def _existing(folders: list[Path]) -> list[Path]:
-    """A relative folder would depend on where we were started."""
     return [each for each in dict.fromkeys(folders) if each.is_absolute() and os.path.isdir(each)]
 
 

@@ -1,8 +1,8 @@
-"""Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`.
+"""Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`: regular expressions,
+each of which splits what those before it left.
 
-A name stands for regular expressions, each of which splits what those before it left, and for
-options. llama.cpp's src/llama-vocab.cpp lists them, rewritten for an engine without Unicode
-classes; here they are as published.
+llama.cpp's src/llama-vocab.cpp lists them, rewritten for an engine without Unicode classes; here
+they are as published.
 """
 
 from __future__ import annotations

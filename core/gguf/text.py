@@ -39,9 +39,6 @@ _SAMPLING = {
 
 @dataclass(frozen=True)
 class GGUFText:
-    """The contents of tokenizer.json, tokenizer_config.json, generation_config.json and the chat
-    template."""
-
     tokenizer: bytes
     tokenizer_config: JsonObject
     generation_config: JsonObject
@@ -117,7 +114,6 @@ def _with_bos(template: str, bos: str | None) -> str:
 
 
 def _sampling(metadata: Metadata) -> JsonObject:
-    """generation_config.json's names."""
     found = {
         theirs: _shortest(metadata[f"general.sampling.{ours}"])
         for ours, theirs in _SAMPLING.items()

@@ -86,8 +86,7 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
 def tokenizer_json(
     metadata: Metadata, vocabulary: Vocabulary, control: Collection[int]
 ) -> JsonObject:
-    """`control`: ids of control tokens, in addition to those with that type. Raises
-    UnknownTokenizerError, BrokenTokenizerError."""
+    """`control`: further control tokens. Raises UnknownTokenizerError, BrokenTokenizerError."""
     model, parts = _BUILDERS[vocabulary.model](metadata, vocabulary)
     special = vocabulary.types == TokenType.CONTROL
     special |= vocabulary.types == TokenType.UNKNOWN
@@ -113,7 +112,6 @@ def tokenizer_json(
 
 
 def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
-    """Raises UnknownTokenizerError if the file names none that is known."""
     name = metadata.get("tokenizer.ggml.pre")
     if not isinstance(name, str):
         raise UnknownTokenizerError(
@@ -235,7 +233,6 @@ def _numbers(metadata: Metadata, key: str, count: int) -> npt.NDArray[Any]:
 
 
 def _with_word_spaces(tokens: list[str], types: npt.NDArray[Any]) -> list[str]:
-    """Converters write spaces into user-defined pieces, where SentencePiece has U+2581."""
     restored = list(tokens)
     known = set(tokens)
     for token_id in np.flatnonzero(types == TokenType.USER_DEFINED).tolist():

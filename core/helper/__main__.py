@@ -1,7 +1,7 @@
 """The helper process: a task on standard input, its result on standard output, one at a time.
 
 A named error of a task is returned; anything worse ends the process. Output of libraries is
-dropped, since it could quote what people wrote.
+dropped: it could quote what people wrote.
 """
 
 from __future__ import annotations

@@ -16,13 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from core.api.archive import (
-    VERSION,
-    ArchivedChat,
-    ArchivedMessage,
-    ArchivedPicture,
-    ArchivedReply,
-)
+from core.api.archive import VERSION, ArchivedChat, ArchivedMessage, ArchivedPicture, ArchivedReply
 from core.api.errors import NotAnExportError
 from core.api.json_text import parse_json
 from core.client.codec import Fields
@@ -278,7 +272,6 @@ def _tree(nodes: dict[str, _Node], shown: object, created: float) -> tuple[Archi
 
 
 def _children(nodes: dict[str, _Node]) -> dict[str | None, list[str]]:
-    """The messages below each message, past tools and nodes without content."""
     kept = {
         key: node.role in ("user", "assistant")
         and bool(node.text or node.pictures or node.reasoning)

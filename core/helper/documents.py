@@ -36,8 +36,6 @@ LARGEST_PAGE_PIXELS = 16_000_000
 
 
 class DocumentTasks:
-    """One opened PDF at a time; other documents are read by `open` at once."""
-
     def __init__(self) -> None:
         self._pdf: pdfium.PdfDocument | None = None
 
@@ -75,7 +73,6 @@ class DocumentTasks:
         return {"damaged": damaged}, PART_END.join(texts).encode()
 
     def picture(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A page as a PNG whose longest edge has `longest` pixels."""
         assert self._pdf is not None
         try:
             with closing(self._pdf[fields["page"]]) as page:

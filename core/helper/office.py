@@ -20,16 +20,12 @@ MOST_UNPACKED_BYTES = 256 * 2**20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 # The same text again, for programs that don't know the newer form, and where it was before.
-_AGAIN = (
-    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
-    f"{_W}moveFrom",
-)
+_AGAIN = ("{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback", f"{_W}moveFrom")
 _DEEPEST = 1_000
 _LEVEL = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def office_text(data: bytes, name: str) -> str:
-    """Raises DocumentUnreadableError, DocumentTooLargeError."""
     if not data.startswith(b"PK"):
         raise DocumentUnreadableError(
             f"{name} is in an old Office format, or protected by a password. Save it as .docx or "
@@ -185,7 +181,7 @@ def _add(paragraph: _Paragraph, element: ElementTree.Element, levels: dict[str, 
 
 
 def _sheets(data: bytes, name: str) -> str:
-    """Each sheet as CSV under its name, with the values that were calculated last."""
+    """The values are those calculated last."""
     from openpyxl import load_workbook
 
     with warnings.catch_warnings():

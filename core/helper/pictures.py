@@ -63,7 +63,7 @@ class PictureTasks:
 def decode_image(data: bytes, name: str) -> Pillow.Image:
     """The first frame: RGB, upright, transparency over white as in transformers.
 
-    Raises ImageUnreadableError, ImageEmptyError and, before decoding, ImageTooLargeError.
+    Raises ImageUnreadableError, ImageEmptyError; ImageTooLargeError before decoding.
     """
     _guarded(name, lambda: _verify(data, name))
     return _guarded(name, lambda: _decode(data, name))

@@ -65,9 +65,6 @@ _NAMED: dict[str, type[WaymarkError]] = {
 
 
 class HelperFailedError(Exception):
-    """`reason` is "time" or "memory" (out of it), "raised", "ended" or "started" (the process could
-    not be)."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -89,8 +86,7 @@ class Helper:
         return running.pid if running is not None and running.alive else None
 
     def start(self) -> None:
-        """Start the process now: on Linux it ends with the thread that starts it. Raises
-        HelperFailedError."""
+        """On Linux the process ends with the thread that starts it. Raises HelperFailedError."""
         if self.pid is None:
             self.close()
             self._running = _Running(self._memory_bytes)
@@ -112,7 +108,7 @@ class Helper:
         seconds: float,
         check: Callable[[], None] | None = None,
     ) -> tuple[Fields, bytes]:
-        """Have a task done within `seconds` of processor time.
+        """`seconds` are processor time.
 
         Raises the task's error if `_NAMED` lists it, else HelperFailedError; and what `check`
         raises, which ends the helper.

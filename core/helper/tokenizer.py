@@ -43,11 +43,8 @@ class TokenizerTasks:
         self._spellings = SpellingFinder(())
 
     def build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Build from the attached file; returns facts and the token table.
-
-        The table is 32-bit lengths in bytes, NO_TOKEN for an id without a token, then the tokens as
-        UTF-8. Raises BrokenTokenizerError.
-        """
+        """Returns facts and the token table: 32-bit lengths in bytes, NO_TOKEN for an id without a
+        token, then the tokens as UTF-8. Raises BrokenTokenizerError."""
         description = _parsed(attached)
         entries = _checked_entries(description)
         plain = attached[:1] == b"{" and not any(map(description.get, _LEFT_OUT))
@@ -170,7 +167,6 @@ def _built(description: JsonObject | bytes) -> Tokenizer:
 
 
 def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
-    """Raises BrokenTokenizerError for absurd ids."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     num_ids = max(ids.values(), default=-1) + 1
     if num_ids > MAX_IDS:

@@ -1,1 +1,0 @@
-"""The layers that the families share, over the operations in kernels."""

@@ -205,8 +205,8 @@ def attended_rows(
     limits: tuple[float, int | None, Tensor | None],
     attend: Attend | None = None,
 ) -> Tensor:
-    """`queries` [n, heads, head_dim], the last rows, over all `rows`, keys and values; `attend` is
-    causal unless given. `limits` are its scale, window and sinks."""
+    """`queries` [n, heads, head_dim], the last rows, over all `rows`; `attend` is causal unless
+    given. `limits` are its scale, window and sinks."""
     keys, values = rows
     attend = ops.step_attention if memory.is_step else attend or ops.causal_attention
     if memory.is_step or len(memory.runs) == 1:

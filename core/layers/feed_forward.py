@@ -222,8 +222,6 @@ class WithShared:
 
 
 class DenseAndSparse:
-    """norm'(dense(norm x)) + norm''(experts x)."""
-
     def __init__(
         self,
         weights: Weights,

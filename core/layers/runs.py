@@ -78,7 +78,7 @@ def convolved_parts(
 ) -> Iterator[tuple[slice, Tensor]]:
     """The rows of each part of a run, and its `columns` after the causal convolution, as `dtype`.
 
-    `tail` holds the K - 1 rows before the run and, afterwards, the last rows of the run.
+    `tail` holds the K - 1 rows before the run, then its last rows.
     """
     before, rows = tail.shape[0], tail
     rows_per_part = ops.rows_per_part or columns.shape[0]

@@ -1,1 +1,0 @@
-"""The models on this computer: where they are, and what each needs here before it is loaded."""

@@ -1,7 +1,6 @@
 """`python -m core.library`: one command on standard input, events on standard output, then the end.
 
-Facts are remembered by the sizes and times of the files. A file that ends this process costs itself
-alone: the window asks again for the others.
+Facts are remembered by the sizes and times of the files.
 """
 
 from __future__ import annotations
@@ -99,7 +98,6 @@ class Survey:
         self._store()
 
     def _other_choice(self) -> bool:
-        """True if the engine has measured otherwise than we did."""
         before = self._notes
         self._notes = {
             each: stored_note(self._contexts, *each.split(" ", 1)) or ours
@@ -166,7 +164,6 @@ class Survey:
 
 
 def conditions() -> str:
-    """Software and hardware that facts depend on, as far as known without torch."""
     facts = (VERSION, version("waymark"), version("torch"), os.cpu_count(), platform.machine())
     return f"{facts} {os.environ.get('WAYMARK_KERNELS', '')}"
 

@@ -33,7 +33,7 @@ STOP_PATIENCE_S = 4.0
 
 
 def _unreadable(path: str) -> ModelFacts:
-    words = "Reading its headers ended the process that reads them."
+    words = "The process that reads its headers crashed."
     error = EngineDiedError(words, "This model's files can't be read")
     return ModelFacts(path=path, trouble=error.info())
 
@@ -43,8 +43,6 @@ def _is_text(path: str) -> bool:
 
 
 class LibraryClient:
-    """`heard` gets facts of models, and the device they would run on."""
-
     def __init__(
         self,
         heard: Callable[[Described | Device], None],
@@ -82,10 +80,7 @@ class LibraryClient:
         reading = ""
         try:
             asked = Describe(
-                paths=tuple(left),
-                cache=str(self._cache),
-                contexts=str(self._contexts),
-                again=again,
+                paths=tuple(left), cache=str(self._cache), contexts=str(self._contexts), again=again
             )
             await process.send(asked)
             while (event := await process.receive()) is not None:

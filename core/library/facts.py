@@ -82,7 +82,6 @@ def _read(path: Path, machine: Machine) -> ModelFacts:
 
 
 def _files(container: Container) -> list[tuple[Path, int, bytes]]:
-    """Path, size and header digest of each file with weights."""
     if isinstance(container, GGUFContainer):
         parts = container.model.files
         return [(each.path, each.num_bytes, each.header_digest) for each in parts]
@@ -120,7 +119,6 @@ def _published(container: Container, plan: ModelPlan) -> str:
 
 
 def _template(container: Container) -> str:
-    """Never run here."""
     if isinstance(container, GGUFContainer):
         return str(container.model.metadata.get("tokenizer.chat_template", ""))
     with contextlib.suppress(WaymarkError):

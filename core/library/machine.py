@@ -19,14 +19,7 @@ from core.api.params import Precision
 from core.layers.memory import checkpoint_bytes, kv_size
 from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
-from core.loading.precision import (
-    BFLOAT16,
-    FLOAT32,
-    PUBLISHED,
-    SMALLER,
-    Chooser,
-    automatic,
-)
+from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, Chooser, automatic
 from core.loading.precision import Precision as Loaded
 from core.models.decoder import MTP_SCOPE
 from core.storage.index import stored_note
@@ -50,8 +43,8 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 class EngineNotes:
-    """The measurements by which the engine chooses, in `folder`; ones that it hasn't made yet are
-    kept in `known`, since the folder is the engine's."""
+    """The measurements in the engine's own `folder`; ones that it hasn't made yet are kept in
+    `known`."""
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -65,8 +58,8 @@ class EngineNotes:
 
 
 class Machine:
-    """`rates` are measurements by format. With `again` those there are measured once more, and the
-    faster counts: another program may have slowed the first."""
+    """`rates` are measurements by format. With `again` they are measured once more, and the faster
+    counts: another program may have slowed the first."""
 
     def __init__(
         self,
@@ -81,7 +74,6 @@ class Machine:
         self._backends: dict[str, Backend] = {}
 
     def ways(self, plan: ModelPlan) -> tuple[tuple[Way, ...], int]:
-        """The ways to run a model, and how many of them an automatic choice tries."""
         every = [BFLOAT16, FLOAT32]
         if plan.block_types():
             every.insert(0, PUBLISHED)
@@ -179,7 +171,6 @@ def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matri
 
 
 def expert_share(config: Mapping[str, Any]) -> float:
-    """The share of a layer's experts that a token goes through."""
     texts = config.get("text_config", config.get("llm_config"))
     found = {**config, **(texts if isinstance(texts, Mapping) else {})}
     some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
@@ -200,7 +191,6 @@ _ROUNDS = 3
 def measure(
     make: Callable[[], Matrix], num_bytes: int, dtype: torch.dtype, device: torch.device
 ) -> Rate:
-    """The rate of matrices [OUTPUTS, INPUTS] of `num_bytes`."""
     count = min(_MOST_MATRICES, max(1, -(-_BYTES // num_bytes)))
     matrices = [make() for _ in range(count)]
     one, many = (torch.ones(rows, INPUTS, dtype=dtype, device=device) for rows in (1, _ROWS))

@@ -22,17 +22,16 @@ class Rate(Frozen):
 
     def faster(self, other: Rate) -> Rate:
         return Rate(
-            byte_s=min(self.byte_s, other.byte_s),
-            product_s=min(self.product_s, other.product_s),
+            byte_s=min(self.byte_s, other.byte_s), product_s=min(self.product_s, other.product_s)
         )
 
 
 class Way(KVSize):
     """A precision in which this computer can run a model.
 
-    `num_bytes` is what the weights take. If none fits, an automatic choice reads `mapped_bytes`
-    of them from disk as needed. `step_s` is the expected time of a generated token, `prompt_s`
-    that of 1,000 prompt tokens; 0 if not measured.
+    If none fits, an automatic choice reads `mapped_bytes` of the weights from disk as needed.
+    `step_s` is the expected time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if
+    not measured.
     """
 
     precision: Precision
@@ -44,8 +43,8 @@ class Way(KVSize):
 
 class ModelFacts(Frozen):
     """`digest` is equal for copies of the same files. `published` is the precision of the files.
-    The first `automatic` of `ways` are sorted as an automatic choice tries them; only a user
-    chooses the others. With `trouble` only `path` and `size` mean anything."""
+    The first `automatic` of `ways` are sorted as an automatic choice tries them. With `trouble`
+    only `path` and `size` mean anything."""
 
     path: str
     size: Count = 0
@@ -65,8 +64,8 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Facts read before come from the file `cache`, and what the engine measured from its folder
-    `contexts`; with `again` nothing comes from there."""
+    """Facts read before come from the file `cache`, the engine's measurements from its folder
+    `contexts`; with `again` nothing does."""
 
     type: Literal["describe"] = "describe"
     paths: tuple[str, ...]
@@ -107,9 +106,9 @@ class Device(Frozen):
 
 
 class Move(Frozen):
-    """Move files from the folder `base` to the folder `target`; the last of them makes it a model.
-    Those in `kept` are copied, as another model needs them too. With `tidy` it was killed, and what
-    it left is removed. Answered by Moving, then Moved."""
+    """The last of the files, moved from `base` to `target`, makes it a model. Those in `kept` are
+    copied, as another model needs them too. With `tidy` it was killed, and what it left is removed.
+    Answered by Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: Annotated[tuple[str, ...], Field(min_length=1)]

@@ -38,7 +38,7 @@ class _File:
 
 class Mover:
     """`tell(done, total)` is called with bytes, each counted when copied and when compared;
-    `stopped` is asked often, until the copies are put in their places."""
+    `stopped` is asked until the copies are put in their places."""
 
     def __init__(
         self, move: Move, tell: Callable[[int, int], None], stopped: Callable[[], bool]
@@ -69,7 +69,7 @@ class Mover:
         self._delete(files)
 
     def tidy(self) -> None:
-        """Remove the copies that a killed move left. If it was deleting already, finish that.
+        """Remove the copies that a killed move left, and finish a deletion that it began.
 
         Raises MoveError while the other disk is away.
         """

@@ -42,10 +42,10 @@ def find_models(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[FoundModel]:
-    """Search our folder, added ones and those of other programs, in this order.
+    """Our folder, added ones and those of other programs, in this order.
 
-    A model that several programs have is in the list once for each. Folders that can't be read
-    count as empty.
+    A model that several programs have is listed once for each. Folders that can't be read count as
+    empty.
     """
     home = home or Path.home()
     found = list(_below(ours, OURS))
@@ -77,7 +77,6 @@ def watched_folders(
 
 
 def folders_below(places: Sequence[Path]) -> list[Path]:
-    """Existing folders and those in them down to where models are, at most 1,000."""
     level = [each for each in dict.fromkeys(places) if each.is_dir()]
     found: list[Path] = []
     for _ in range(_WATCHED_DEPTH):
@@ -89,8 +88,8 @@ def folders_below(places: Sequence[Path]) -> list[Path]:
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """Sorted: the folder itself if it is a model, the newest snapshot if it is of the hub cache,
-    else the models directly in it and the GGUF files below it."""
+    """Sorted: the folder itself if it is a model, the newest snapshot of the hub cache, else the
+    models directly in it and the GGUF files below it."""
     found = _model(folder)
     if found is not None:
         return (found,)
@@ -101,7 +100,6 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _below(folder: Path, program: str) -> Iterator[FoundModel]:
-    """Folders with weights: itself, those in it, and `Org/Name` below it."""
     for path in islice(_candidates(folder), MOST_ENTRIES):
         if any(each.suffix.lower() == WEIGHTS for each in _entries(path)):
             yield FoundModel(path, published_name(str(path)), program, None)

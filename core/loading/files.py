@@ -24,10 +24,8 @@ class ModelFiles:
 
 
 def open_files(path: Path, check: Callable[[], None] = lambda: None) -> ModelFiles:
-    """Check the files without loading anything; a folder may hold the files of one GGUF model.
-
-    Raises the errors of `ModelFolder.open` and `GGUFModel.open`.
-    """
+    """Check the files without loading anything; a folder may hold one GGUF model. Raises a
+    WaymarkError."""
     path = _only_gguf(path) or path
     if not path.is_file():
         return ModelFiles(ModelFolder.open(path, check), lambda: read_text_files(path), path)

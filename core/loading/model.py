@@ -27,9 +27,9 @@ from core.weights.plan import Weights
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """`weights_digest` is the SHA-256 (hex) of the files. `config` is the plan's. `packing_s` were
-    spent on the kernels' layouts; `from_disk`: matrices were read quantised. `mapped_bytes` are in
-    a mapped file, which the system reads when needed."""
+    """`weights_digest` is the SHA-256 (hex) of the files. `packing_s` were spent on the kernels'
+    layouts; `from_disk`: matrices were read quantised. The system reads `mapped_bytes` when needed.
+    """
 
     model: Decoder
     weights_digest: str
@@ -54,11 +54,11 @@ def read_model(
     store: QuantisedStore | None = None,
     most_on_disk: int | None = None,
 ) -> ReadModel:
-    """Read the weights and build the model on `device`, its matrices as planned.
+    """Read the weights and build the model, its matrices as planned.
 
     With a `store`, the next load finds quantised matrices there, or the digest of the files. A
-    model of blocks that doesn't fit in memory is mapped from there, in a file of at most
-    `most_on_disk` bytes, unless that is 0.
+    model of blocks that doesn't fit in memory is mapped from a file there of at most `most_on_disk`
+    bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check` at least every 4 MiB
     read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
@@ -157,7 +157,6 @@ class _Loading:
             store.blobs.drop_part(TILES)
 
     def from_disk(self, store: QuantisedStore) -> ReadModel | None:
-        """None if the kept matrices can't be used."""
         found = store.find(self._files, self._meaning, self._layout())
         if found is None:
             return None

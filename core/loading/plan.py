@@ -1,5 +1,5 @@
-"""The plan of a model: every tensor by name, shape and use, checked against the headers before a
-byte is read."""
+"""Every tensor of a model by name, shape and use, checked against the headers before a byte is
+read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from core.weights.container import Container, TensorHeader
 from core.weights.memory import TRIM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedPlan, packed_layer, plain_names
-from core.weights.published.scheme import read_scheme
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import (
     Shape,
@@ -91,10 +90,7 @@ def _of_mtp(name: str) -> bool:
 
 
 def check_plain(name: str, spec: TensorSpec, entry: TensorHeader | None) -> None:
-    """Compare the tensor that the files call `name` with its header entry.
-
-    Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
-    """
+    """Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type."""
     if entry is None:
         raise MissingTensorError(f"{name} is in none of the weights files.")
     if entry.shape != spec.stored_shape:
@@ -126,7 +122,7 @@ class ModelPlan:
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
         self._config = self._family.parse(container.config, container.settings_name)
-        self._scheme = read_scheme(container.config, self._looking)
+        self._scheme = container.scheme
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}
@@ -139,7 +135,6 @@ class ModelPlan:
 
     @property
     def config(self) -> str:
-        """All that was read from config.json."""
         model = f"{self._family.name} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
@@ -163,7 +158,6 @@ class ModelPlan:
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def block_types(self) -> list[str]:
-        """Sorted names of the types of blocks that its matrices can stay."""
         if not self.container.has_blocks:
             return []
         specs = self._skeleton(torch.bfloat16, False).specs
@@ -244,11 +238,8 @@ class ModelPlan:
 
 
 class HeldPlan:
-    """The plan of a model in one type, for one set of kernels.
-
-    `tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
-    family's names.
-    """
+    """`tensors` are by published name; `smoothed`, the norms whose large scales migrate, by the
+    family's names."""
 
     def __init__(
         self, model: ModelPlan, skeleton: _Skeleton, dtype: torch.dtype, kernels: Backend
@@ -272,8 +263,8 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """The parameters in their formats, and the most that is needed in addition while a packed
-        layer is read or a wide one computes."""
+        """With the most that is needed in addition while a packed layer is read or a wide one
+        computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
         most = max(self.bytes_while_read(), self._planned + max(self._packing, activations))
@@ -297,7 +288,6 @@ class HeldPlan:
 
     @property
     def _packing(self) -> int:
-        """The most bytes besides the parameters while matrices are packed."""
         groups = ([self.tensors[each] for each in names] for names in self._skeleton.joined)
         # Small matrices that were packed are not freed at once.
         return max(
@@ -347,7 +337,6 @@ class HeldPlan:
         return name not in self.packed and self.formats.usual.quantises
 
     def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
-        """Keep the blocks of the file if the kernels can multiply by them."""
         stays = self.formats.published is not None and may_stay_blocks(spec)
         found = self.model.container.blocks(name) if stays else None
         if found is None or self.formats.published is None:

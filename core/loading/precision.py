@@ -1,5 +1,5 @@
 """The precision and the kernels that a model is loaded with: the chosen ones, else the most exact
-precision that fits, on the fastest kernels.
+that fits, on the fastest kernels.
 
 Speed decides only between the two exact types, so a slow processor doesn't silently get coarser
 numbers. Measured choices are remembered, since they are part of the fingerprint: measuring again
@@ -23,14 +23,7 @@ from core.loading.fingerprint import NUMERICS_VERSION
 from core.loading.plan import ModelPlan
 from core.storage.store import DiskStore
 from kernels.common.capability import interpreted, processor_facts
-from kernels.dispatch import (
-    DEFAULT_ROWS,
-    Backend,
-    BackendName,
-    backend,
-    fastest,
-    uses_library,
-)
+from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend, fastest, uses_library
 from kernels.linear.cpu import can_pack
 from kernels.linear.native import Product
 from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
@@ -46,8 +39,6 @@ T = TypeVar("T", int, str)
 
 
 class Notes(Protocol):
-    """Answers by kind and key that outlast the process."""
-
     def note(self, kind: str, key: str) -> str | None: ...
 
     def write_note(self, kind: str, key: str, value: str) -> None:
@@ -56,8 +47,8 @@ class Notes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses kernels. What isn't in the `notes` is measured only if it `measures`; `check` is
-    called while kernels are compiled."""
+    """What isn't in the `notes` is measured only if it `measures`; `check` is called while kernels
+    are compiled."""
 
     measures: bool = False
     notes: Notes | None = None
@@ -118,7 +109,6 @@ class Chooser:
 def what_slows(
     kernels: Backend, device: torch.device, dtype: torch.dtype, integers: Integers | None
 ) -> str:
-    """Why `kernels` are slower than they could be, for a person; empty if they aren't."""
     fast = kernels.shares_out or not uses_library(dtype, integers)
     return "" if fast or device.type != "cpu" or _wished() is not None else why_none()
 
@@ -147,14 +137,13 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 def remembered(
     notes: Notes | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
-    """Measured before under the same conditions, or measured and remembered now."""
+    """Noted earlier under the same conditions, or measured and noted now."""
     names = {str(choice): choice for choice in choices}
     key = f"{_conditions()}, {key}"
     return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
 def recalled(notes: Notes | None, key: str, find: Callable[[], str]) -> str:
-    """Return the noted result of a self-test, or find and note it."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 
@@ -220,10 +209,7 @@ def choose_precision(
     notes: DiskStore | None = None,
 ) -> Chosen:
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
-    the smallest. `published` is automatic for a model without blocks.
-
-    `notes` keeps measurements. Raises a WaymarkError.
-    """
+    the smallest. `published` is automatic for a model without blocks. Raises a WaymarkError."""
     chooser = Chooser(settings.measure_kernels, notes, check)
 
     def sized(precision: Precision) -> Chosen:

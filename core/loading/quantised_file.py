@@ -56,8 +56,6 @@ class QuantisedPart:
 
 
 class QuantisedLayout:
-    """Tensors by matrix and slice."""
-
     def __init__(self, plan: WeightPlan, formats: WeightFormats, packed: PackedPlan) -> None:
         """The matrices of `plan` that may be quantised; those in `packed` are one slice."""
         self._parts: list[QuantisedPart] = []
@@ -85,10 +83,8 @@ class QuantisedLayout:
         return write_header(metadata, ((each.name, each.dtype, each.shape) for each in self._parts))
 
     def digests(self, header: bytes, key: str) -> list[bytes] | None:
-        """None if `header` isn't one of these matrices and `key`.
-
-        The order of the keys doesn't matter: earlier versions did not sort them.
-        """
+        """None if `header` isn't one of these matrices and `key`. Earlier versions did not sort the
+        keys."""
         try:
             metadata, tensors = parse_header(header[LENGTH_BYTES:], self.num_bytes)
             joined = bytes.fromhex(metadata["digests"])
@@ -117,7 +113,6 @@ class QuantisedWriter:
     """Failures end only the writing; `trouble` says why."""
 
     def __init__(self, blobs: DiskStore, layout: QuantisedLayout, facts: Facts) -> None:
-        """`facts` identify the weights files. Raises OSError."""
         self.trouble = ""
         self.layout, self.facts, self._blobs = layout, facts, blobs
         blobs.drop_part(WEIGHTS)
@@ -171,7 +166,6 @@ class QuantisedFile:
     """Verifies each matrix; `reading_s` are the seconds this took."""
 
     def __init__(self, path: Path, layout: QuantisedLayout, key: str) -> None:
-        """Raises QuantisedDamagedError, OSError."""
         self.path, self.layout = path, layout
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None

@@ -40,7 +40,6 @@ _KIND = "weights files"
 
 
 def delete_quantised(blobs: DiskStore) -> None:
-    """Loaded models don't need them. Raises NotDeletedError."""
     try:
         try:
             for kind in (_KIND, TILE_NOTES):
@@ -85,10 +84,8 @@ class QuantisedStore:
     def find(
         self, files: Container, meaning: str, layout: QuantisedLayout
     ) -> tuple[QuantisedFile, str] | None:
-        """The matrices and the files' digest, if an earlier load kept them.
-
-        `meaning` is how the model reads the files. A damaged file is deleted.
-        """
+        """The matrices and the files' digest, if an earlier load kept them. `meaning` is how the
+        model reads the files. A damaged file is deleted."""
         digest = self.known_digest(files)
         if digest is None:
             return None
@@ -176,12 +173,10 @@ def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
 
 
 def _are_settled(facts: Facts, now: int) -> bool:
-    """True if a write after `now`, in nanoseconds since the epoch, would change these facts."""
     return bool(facts) and now - max(int(each[2]) for each in facts) >= SETTLED_NS
 
 
 def remember_digest(blobs: DiskStore, facts: Facts, digest: str) -> None:
-    """A disk that refuses is no error."""
     with contextlib.suppress(OSError):
         blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 

@@ -4,8 +4,7 @@ Two kinds are read early: a norm whose scales migrate into a matrix before it, a
 layer in a published format. When its turn comes, such a tensor must be the same, because only what
 is read then is digested.
 
-Besides the tensors in their formats, memory holds one matrix or slice before it is quantised, and
-one packed layer.
+Memory also holds one matrix or slice before it is quantised, and one packed layer.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ class TensorReader:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to read and then to pack, for the progress of a load."""
         if self._digest:
             return self._container.num_bytes() + self._packing
         specs, formats = self._specs, self._formats
@@ -97,8 +95,7 @@ class TensorReader:
         """Read all but `kept` matrices and blocks, which are read while `finish` builds the model;
         returns the digest of the weights files, or ''.
 
-        Calls `advance` for the bytes read here and packed later. Raises BrokenWeightsError,
-        MissingFileError, NotEnoughMemoryError.
+        Raises BrokenWeightsError, MissingFileError, NotEnoughMemoryError.
         """
         self._advance = advance
         if self._kept is not None:
@@ -109,7 +106,6 @@ class TensorReader:
         return self.tensors.pop(self._published(name))
 
     def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks:
-        """Raises QuantisedDamagedError for a kept matrix."""
         name = self._published(name)
         self._advance(packing_bytes(self._planned[name], self._formats))
         if name in self._blocks:
@@ -216,7 +212,6 @@ class TensorReader:
             raise changed(name)
 
     def _confirm(self, name: str, tensor: Tensor) -> None:
-        """Note a norm when its turn comes; raise if it differs from an earlier look-up."""
         found = self._norms.setdefault(name, tensor)
         if not torch.equal(*(each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))):
             raise changed(name)

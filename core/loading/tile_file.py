@@ -39,10 +39,7 @@ class TileFile:
     most_bytes: int | None = None
 
     def find(self, digest: str, advance: Callable[[int], None]) -> FileArena | None:
-        """The tiles that an earlier load kept, if they are as they were written.
-
-        `advance` is called with the bytes that were read to compare them, and may raise.
-        """
+        """`advance` is called with the bytes that were read to compare them, and may raise."""
         arena = self.open(digest)
         if arena is not None and arena.digest(advance) != self._noted(digest)[1]:
             self._lose(digest, "it was damaged")
@@ -50,7 +47,6 @@ class TileFile:
         return arena
 
     def open(self, digest: str) -> FileArena | None:
-        """The same without comparing the bytes."""
         name, size = self._name(digest), self.plan.mapped_bytes
         if self.blobs.size(TILES, name) != size:
             return None
@@ -87,7 +83,6 @@ class TileFile:
         self.blobs.adopt(_blob(name, self.plan.mapped_bytes), sync=True)
 
     def _noted(self, digest: str) -> tuple[str, str]:
-        """The file's facts and the digest of its tiles; empty if unknown."""
         facts, _, of_tiles = (self.blobs.note(TILE_NOTES, self._name(digest)) or "").partition("\n")
         return facts, of_tiles
 

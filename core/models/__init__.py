@@ -1,1 +1,0 @@
-"""The model families, each in one file over the same decoder and block."""

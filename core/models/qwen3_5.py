@@ -150,7 +150,6 @@ class Qwen3_5Config(Settings):  # noqa: N801
 
     @property
     def tied(self) -> bool:
-        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool(inner if here is None else here)
 
@@ -267,8 +266,6 @@ class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
 
 
 class NextTextConfig(MoeTextConfig):
-    """The whole of config.json of Qwen3-Next."""
-
     num_experts: Experts = 512
     num_experts_per_tok: Count = 10
 
@@ -276,8 +273,6 @@ class NextTextConfig(MoeTextConfig):
 
 
 class Qwen3NextConfig(Qwen3_5MoeConfig):
-    """Always text only."""
-
     text_config: NextTextConfig
 
     @classmethod

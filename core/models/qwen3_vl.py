@@ -95,7 +95,6 @@ class Qwen3VLConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return inner if here is None else here
 

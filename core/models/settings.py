@@ -85,7 +85,6 @@ Parsed = TypeVar("Parsed", bound=Settings)
 def parse_settings(
     kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
 ) -> Parsed:
-    """Raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -224,8 +223,6 @@ def rope_of(values: Mapping[str, Any], theta: str = "rope_theta") -> dict[str, A
 
 
 class Mamba2Settings(Settings):
-    """A Mamba-2 mixer, as Falcon-H1 and Granite 4 spell it."""
-
     mamba_n_heads: Count = 128
     mamba_d_head: Count
     mamba_n_groups: Count = 1
@@ -329,7 +326,6 @@ def check_routing(routing: Routing, experts: int) -> None:
 
 
 def feed_forward_of(config: TextSettings, *, bias: bool = False) -> MakeFeedForward:
-    """Makes dense layers, with `bias`, and sparse ones if the config has experts."""
     width, inner = config.hidden_size, config.intermediate_size
 
     def dense(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:

@@ -1,1 +1,0 @@
-"""Replies from servers of the user's: OpenAI's protocol, spoken by a child process."""

@@ -62,7 +62,6 @@ def chat_body(reply: Reply, pictures: PictureDecoder) -> JSON:
 
 
 def completion_body(chat: JSON, prompt: PromptIds) -> JSON:
-    """The prompt is ids."""
     body = {name: value for name, value in chat.items() if name not in _ONLY_CHAT}
     # Without it, a completion ends after 16 tokens.
     most = min(body.get("max_tokens", prompt.room), prompt.room)
@@ -98,7 +97,6 @@ def _part(part: TextPart | ImagePart, pictures: PictureDecoder) -> JSON:
 
 
 def _is_plain(data: bytes) -> bool:
-    """True for a file that every program opens, the right way up."""
     if len(data) > MOST_PICTURE_BYTES:
         return False
     # A JPEG with EXIF may have to be turned, which some programs don't do.
@@ -169,10 +167,7 @@ def tokenizer_of(reply: Reply) -> str:
 
 
 def has_ids(reply: Reply) -> bool:
-    """True for a chat of texts with a reply whose ids the server reported.
-
-    A template may drop or begin thoughts, which only the server's own reader knows.
-    """
+    """True for a chat of texts with a reply whose ids the server reported."""
     messages = reply.generate.conversation.messages
     pictures = any(
         isinstance(part, ImagePart)
@@ -234,7 +229,6 @@ def _sampled(messages: Sequence[Message], tokenizer: str) -> list[tuple[str, lis
 
 
 def _tokens(answer: Any) -> list[int]:
-    """Raises RemoteAnswerError."""
     tokens = read_ids(answer.get("tokens") if isinstance(answer, dict) else None)
     if tokens is None:
         raise RemoteAnswerError("The answer is no list of tokens.")

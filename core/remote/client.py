@@ -14,15 +14,7 @@ from core.api.events import Failed, Finished
 from core.client.child import Child
 from core.client.programs import program
 from core.client.requests import Answers, Request, RequestTable
-from core.remote.messages import (
-    FROM_REMOTE,
-    Connect,
-    FromRemote,
-    Look,
-    Looked,
-    RemoteServer,
-    Reply,
-)
+from core.remote.messages import FROM_REMOTE, Connect, FromRemote, Look, Looked, RemoteServer, Reply
 
 # A process that works answers Cancel at once.
 CANCEL_PATIENCE_S = 8.0
@@ -54,7 +46,6 @@ class RemoteClient:
     def ask(
         self, command: Generate, server: RemoteServer, model: str, key: str, proxy: str
     ) -> Request[Finished]:
-        """Iterate over the request for its events."""
         request = self._replies.open(command, self._cancel)
         numbered = command.model_copy(update={"request": request.id})
         reply = Reply(server=server, model=model, key=key, generate=numbered)
@@ -62,13 +53,11 @@ class RemoteClient:
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
-        """Raises WaymarkError."""
         return await self._looks.ask(
             lambda number: self._send(Look(request=number, address=address, key=key), proxy)
         )
 
     async def close(self) -> None:
-        """Idempotent."""
         await self._child.close()
 
     def _cancel(self, number: int) -> None:

@@ -41,10 +41,7 @@ class TryAgainError(Exception):
 
 
 def normalised(address: str) -> str:
-    """Add a scheme and remove the final slash.
-
-    Names without a scheme get HTTPS, unless they are local. Raises RemoteUnreachableError.
-    """
+    """Names without a scheme get HTTPS, unless they are local. Raises RemoteUnreachableError."""
     typed = address.strip().rstrip("/").removesuffix("/chat/completions").removesuffix("/models")
     try:
         url = httpx2.URL(typed if "://" in typed else f"http://{typed}")
@@ -142,7 +139,6 @@ def _client(**options: Any) -> httpx2.AsyncClient:
 
 
 async def read_json(response: httpx2.Response) -> Any:
-    """Raises RemoteAnswerError."""
     try:
         return parse_json(await _read(response, MOST_JSON_BYTES))
     except ValueError as error:
@@ -184,7 +180,6 @@ async def _raise_for(response: httpx2.Response, key: str) -> None:
 
 
 async def _said(response: httpx2.Response, key: str) -> str:
-    """The reason in an error's body, as the end of a sentence, without the key."""
     with contextlib.suppress(ValueError, RemoteAnswerError):
         body = parse_json(await _read(response, MOST_ERROR_BYTES))
         return said_by(body, key)

@@ -102,7 +102,6 @@ class ReplyReader:
         return self._take(self._chunks(events))
 
     def take_whole(self, body: object) -> list[Prefilling | Generated]:
-        """The answer of a server that doesn't stream."""
         self._ended = True
         chunk = body if isinstance(body, dict) else {}
         said = self._take((chunk,))
@@ -211,7 +210,6 @@ class ReplyReader:
                 self._speed = float(speed)
 
     def _deltas(self, chunk: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
-        """Answer, reasoning and ids of the one choice."""
         choices = chunk.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(first, dict):
@@ -296,7 +294,6 @@ class _ThoughtSplitter:
         self._held = ""
 
     def take(self, text: str) -> tuple[str, str]:
-        """The new parts of answer and thought."""
         self._held += text
         thought = ""
         if self._state == "start":

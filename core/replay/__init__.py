@@ -1,1 +1,0 @@
-"""Conversation scripts: their format, and the runner that plays one against a real engine."""

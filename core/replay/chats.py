@@ -34,8 +34,6 @@ from core.replay.steps import (
 
 
 class Reply:
-    """The newest alternative is selected until a swipe."""
-
     def __init__(self, *alternatives: AssistantMessage) -> None:
         self.alternatives = list(alternatives)
         self.selected = 0
@@ -160,7 +158,6 @@ class Chats:
 
 
 def read_script(path: Path) -> Script:
-    """Raises InvalidRequestError with the place and the reason."""
     try:
         script = Script.model_validate_json(path.read_bytes())
     except OSError as error:

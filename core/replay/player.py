@@ -73,7 +73,6 @@ class Replay:
         self._logits: dict[str, bytes] = {}
 
     async def run(self) -> bool:
-        """True if all steps went well."""
         self._client = EngineClient(log_file=self._setup.data / "worker.log")
         try:
             await self._start()

@@ -1,8 +1,7 @@
 """Checks the Host, Origin and key of a request before its body is read.
 
-A web page in the user's browser can send requests to this machine. It can't send the key, and its
-requests carry an Origin. If its name was pointed at this machine (DNS rebinding), that name is in
-the Host header.
+A web page in the user's browser can send requests to this machine, without the key and with an
+Origin. If its name was pointed at this machine (DNS rebinding), that name is in the Host header.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def digest_of(key: str) -> str:
-    """A digest that tells nothing of a random key."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
 
 

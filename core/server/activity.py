@@ -9,14 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from core.api.chat import (
-    AssistantMessage,
-    Conversation,
-    Message,
-    TextPart,
-    ToolCall,
-    UserMessage,
-)
+from core.api.chat import AssistantMessage, Conversation, Message, TextPart, ToolCall, UserMessage
 from core.api.stats import RequestStats
 from core.server.messages import ContentSeen, RequestSeen, RequestState
 
@@ -39,10 +32,7 @@ class Entry:
         self._tell(self._seen)
 
     def show(
-        self,
-        state: RequestState,
-        stats: RequestStats | None = None,
-        volatile: tuple[str, ...] = (),
+        self, state: RequestState, stats: RequestStats | None = None, volatile: tuple[str, ...] = ()
     ) -> None:
         changes: dict[str, Any] = {"state": state, "volatile": volatile}
         if stats is not None:

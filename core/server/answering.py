@@ -20,15 +20,7 @@ from core.api.chat import (
 from core.api.commands import Answered as Command
 from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
-from core.api.events import (
-    AnswerToken,
-    Counted,
-    Failed,
-    Finished,
-    Generated,
-    Prefilling,
-    Prepared,
-)
+from core.api.events import AnswerToken, Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
 from core.api.reply_format import ReplyFormat
@@ -65,8 +57,6 @@ class Engine(Protocol):
 
 
 class Answering:
-    """Answers requests with the engine's one model."""
-
     def __init__(
         self,
         client: Engine,
@@ -87,7 +77,6 @@ class Answering:
 
     @property
     def num_preparing(self) -> int:
-        """Replies that are being prefilled, or wait for it."""
         return len(self._preparing)
 
     @property
@@ -122,7 +111,6 @@ class Answering:
                         raise _refusal(error, ask) from None
 
     async def count(self, ask: Ask) -> Counted:
-        """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
         if self._needs_load(ask):
             async with self.turns.turn(ask.client):
                 await self._load_for(ask)
@@ -238,7 +226,6 @@ class Answering:
         return ask.thinking if self.model.thinking_switch or ask.thinking is False else None
 
     def _keep(self, ask: Ask, placed: Placed, reply: AssistantMessage) -> None:
-        """Hold a reply, and prefill it while the engine is idle."""
         if placed.conversation.raw is not None:
             return
         if reply.ids is None or not reply.ids.data:
@@ -268,8 +255,6 @@ class Answering:
 
 
 class Said:
-    """A reply's text so far, its calls, and the tokens of the text."""
-
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader
         self._texts: list[str] = []

@@ -37,13 +37,7 @@ from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
 
-PROTOCOLS: tuple[Protocol, ...] = (
-    CHAT_COMPLETIONS,
-    COMPLETIONS,
-    MESSAGES,
-    RESPONSES,
-    ollama.CHAT,
-)
+PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS, COMPLETIONS, MESSAGES, RESPONSES, ollama.CHAT)
 COUNTS: tuple[Count, ...] = (TOKENIZE, COUNT_TOKENS)
 # How errors are written below these paths; elsewhere as OpenAI does.
 _PROBLEMS: tuple[tuple[str, Problem], ...] = (
@@ -55,8 +49,6 @@ _PROBLEMS: tuple[tuple[str, Problem], ...] = (
 def application(
     answering: Answering, pictures: Pictures, access: Access, activity: Activity
 ) -> ASGIApp:
-    """An ASGI application without state of its own beside what it is given."""
-
     def fact(path: str, tell: Callable[[Request], Body]) -> Route:
         return Route(path, lambda request: _json(tell(request)), methods=["GET"])
 
@@ -80,8 +72,7 @@ def application(
         Route("/api/show", show, methods=["POST"]),
         fact("/v1/models", lambda _: _models(answering)),
         fact(
-            "/v1/models/{name:path}",
-            lambda request: _model(answering, request.path_params["name"]),
+            "/v1/models/{name:path}", lambda request: _model(answering, request.path_params["name"])
         ),
     ]
     handlers = {HTTPException: _unknown, Refusal: _refused}
@@ -127,7 +118,6 @@ def _model(answering: Answering, name: str) -> Body:
 
 
 def _others(answering: Answering) -> list[str]:
-    """Models that are loaded if a request names them."""
     return [name for name in answering.client.names if name != answering.model.name]
 
 
@@ -149,8 +139,6 @@ def _described(model: ModelInfo) -> Body:
 
 
 class _Guard:
-    """Passes on the requests that `access` allows."""
-
     def __init__(self, app: ASGIApp, access: Access, activity: Activity) -> None:
         self._app, self._access, self._activity = app, access, activity
 

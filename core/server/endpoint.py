@@ -34,7 +34,6 @@ SILENCE_S = 10.0
 
 
 async def read_body(request: Request) -> Body:
-    """Raises Refusal, ClientDisconnect."""
     size, chunks = 0, list[bytes]()
     try:
         async with asyncio.timeout(BODY_S):
@@ -95,7 +94,6 @@ async def guarded(
     problem: Problem,
     work: Callable[[Request, Connection], Awaitable[None]],
 ) -> None:
-    """Do the work of a request until it is done or its client has gone, and answer its errors."""
     connection, entry = Connection(send), entry_of(scope)
     try:
         await work(Request(scope, receive), connection)
@@ -246,9 +244,7 @@ def _reply(said: Sequence[Delta]) -> AssistantMessage:
     )
 
 
-async def with_silences(
-    events: AsyncIterator[Answered],
-) -> AsyncGenerator[Answered | None, None]:
+async def with_silences(events: AsyncIterator[Answered]) -> AsyncGenerator[Answered | None, None]:
     """The events, and None for each SILENCE_S without one."""
     following = asyncio.ensure_future(anext(events, None))
     try:

@@ -1,9 +1,8 @@
 """Replies as they were sampled, found again when a client sends them back as text.
 
-Tokenising a reply's text again need not give the ids that were sampled, and an id that differs ends
-what can be reused. A reply is found by the digests of the messages before it and by its text; where
-something before it has changed (a date in a system prompt, a summary), by the question before it
-and by its text.
+A text tokenised again may get other ids, which end what can be reused. A reply is found by the
+digests of the messages before it and by its text; where something before it has changed (a date in
+a system prompt, a summary), by the question before it and by its text.
 
 Programs put lines into the system prompt that change with every request or day. Those of
 `resources/server/volatile_lines.json` that say nothing to a model are left out; `pinned` ones stay
@@ -54,7 +53,6 @@ class Steadied:
     names: tuple[str, ...]
 
     def text(self, pinned: Sequence[str]) -> str:
-        """The text with other lines in place of its own, if there are as many."""
         lines = pinned if len(pinned) == len(self.pinned) else self.pinned
         return "".join(
             part for pair in zip(self.around, (*lines, ""), strict=True) for part in pair
@@ -233,8 +231,6 @@ class HeldReplies:
 def _keyed(
     messages: tuple[Message, ...], client: str
 ) -> Iterator[tuple[Message, tuple[bytes, bytes]]]:
-    """Each message with the digest of all up to it, and of it with the client and the message
-    before it: a thought that is found by these must not come from another client's chat."""
     chain, before = b"", b""
     near = _digest(b"near" + _name(client))
     for message in messages:
@@ -245,7 +241,6 @@ def _keyed(
 
 
 def _spelled(message: Message) -> bytes:
-    """A message as the bytes that tell it from others; a reply without its thought and ids."""
     if isinstance(message, UserMessage):
         parts: list[str] = []
         for part in message.content:

@@ -102,7 +102,6 @@ class KeptReplies:
 
 
 def delete(file: Path) -> None:
-    """Raises OSError."""
     for ending in ("", "-wal", "-shm"):
         file.with_name(file.name + ending).unlink(missing_ok=True)
 
@@ -131,7 +130,6 @@ def _encrypted(key: bytes, data: bytes) -> bytes:
 
 
 def _decrypted(key: bytes, entry: object) -> bytes | None:
-    """None for an entry that is not as it was written."""
     if not isinstance(entry, bytes):
         return None
     nonce, rest = entry[:_NONCE_BYTES], entry[_NONCE_BYTES:]

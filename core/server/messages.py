@@ -60,8 +60,6 @@ class UseModel(Command[Loaded]):
 
 
 class Answered(Frozen):
-    """An event for a command of the server's."""
-
     type: Literal["answered"] = "answered"
     event: Annotated[Answer, Field(discriminator="type")]
 
@@ -79,8 +77,6 @@ class NotListening(Frozen):
 
 
 class Asked(Frozen):
-    """A command for the engine."""
-
     type: Literal["asked"] = "asked"
     command: Annotated[
         Generate | PrefillReply | CountPrompt | UseModel | Cancel, Field(discriminator="type")
@@ -88,8 +84,8 @@ class Asked(Frozen):
 
 
 class RequestSeen(Frozen):
-    """A client's request, sent again at every change: numbers, and the names by which the client
-    calls itself; nothing that was said. `status` is the HTTP status of a refusal."""
+    """A client's request, sent again at every change: numbers, and the client's names for itself;
+    nothing that was said. `status` is the HTTP status of a refusal."""
 
     type: Literal["request_seen"] = "request_seen"
     number: int

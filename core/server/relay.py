@@ -94,7 +94,6 @@ class LocalServer:
         await self._child.send(self._tell_content)
 
     async def close(self) -> None:
-        """End the process and its requests. Idempotent."""
         self._closing = True
         await self._child.close()
         for task in self._tasks:

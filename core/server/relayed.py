@@ -84,7 +84,6 @@ class RelayedEngine:
 
 
 async def serve_window(commands: BinaryIO, emit: Emit) -> None:
-    """Listen until the window closes the pipe."""
     messages = incoming(commands, TO_SERVER)
     first = await anext(messages, None)
     if not isinstance(first, Serve):

@@ -1,1 +1,0 @@
-"""One store of files on disk: owned, bounded, indexed."""

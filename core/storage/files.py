@@ -48,10 +48,8 @@ class Files:
         os.close(self._open(path))
 
     def open_folder(self, folder: Path) -> None:
-        """Make a private folder and raise if nothing can be written to it.
-
-        A full disk is no error, because it can still be read and deleted from.
-        """
+        """Raise if nothing can be written to a private folder. A full disk is no error: it can
+        still be read and deleted from."""
         private_folder(folder)
         path = folder / f"{UNFINISHED}probe"
         try:
@@ -126,7 +124,6 @@ class Files:
         return Space(usage.free, usage.total)
 
     def sync_folder(self, folder: Path) -> None:
-        """Make renames and removals survive a power cut, if the platform can."""
         sync_folder(folder, self._sync)
 
     def _write_all(self, handle: int, data: Bytes) -> None:

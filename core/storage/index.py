@@ -83,7 +83,6 @@ class Index:
     """SQLite's errors are raised as OSError."""
 
     def __init__(self, path: Path, files: Files) -> None:
-        """A missing, damaged or older file is replaced by an empty one."""
         self._path, self._files = path, files
         try:
             self._db = self._open()
@@ -99,7 +98,6 @@ class Index:
 
     @contextmanager
     def change(self, sync: bool = False) -> Iterator[None]:
-        """One transaction; with `sync` it survives a power cut."""
         with _as_disk_errors():
             self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")

@@ -83,7 +83,6 @@ def own(index: Index, owner: str, place: Place) -> None:
 
 
 def above(index: Index, places: Iterable[Place]) -> set[int]:
-    """These blobs and all that they need."""
     # One query: the chains of a checkpoint's windows are the same up to their ends.
     ids = [at for place in places for (at,) in index.ask(_ID, *place)]
     return {at for (at,) in index.ask(_ABOVE, json.dumps(ids))}
@@ -116,7 +115,6 @@ def evict(
 
 
 def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
-    """Delete a blob, all that need it, and what nothing needs then, but nothing in `keep`."""
     gone: list[Place] = []
     for (at,) in index.ask(_ID, *place):
         needed = [at for (at,) in index.ask(_NEEDED_THERE, at)]
@@ -126,7 +124,6 @@ def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
 
 
 def keep_only(index: Index, there: Collection[Place]) -> None:
-    """Delete blobs that aren't `there`, all that need them, and what nobody owns or needs."""
     for at, pool, name in index.ask("SELECT id, pool, name FROM blobs"):
         if (pool, name) not in there:
             index.ask(_DROP, at)
@@ -134,8 +131,7 @@ def keep_only(index: Index, there: Collection[Place]) -> None:
 
 
 def _release(index: Index, ids: Iterable[int], keep: Collection[int], gone: list[Place]) -> int:
-    """Delete those that nothing needs, and what only they need, up to `keep`; returns the freed
-    bytes."""
+    """Delete those that nothing needs, and what only they need; returns the freed bytes."""
     freed, left = 0, list(ids)
     while left:
         at = left.pop()

@@ -73,7 +73,6 @@ class DiskStore:
         return self._index is None
 
     def open(self) -> None:
-        """Delete what can't be restored."""
         self.close()
         try:
             self.files.open_folder(self.folder)
@@ -113,7 +112,6 @@ class DiskStore:
         return [str(name) for (name,) in self._ask(_NEEDED, pool, name)]
 
     def beginning(self, pool: str, words: str) -> list[str]:
-        """The names of blobs that begin with `words`."""
         return [str(name) for (name,) in self._ask(_BEGINNING, pool, words, f"{words}\x7f")]
 
     def path(self, pool: str, name: str) -> Path:
@@ -180,12 +178,11 @@ class DiskStore:
         return fits
 
     def excess(self, num_bytes: int) -> int:
-        """The bytes by which writing so many would leave too few free; at most 0 if it won't."""
+        """The bytes by which writing so many would leave too few free; at most 0 if enough stay."""
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
 
     def share_of_disk(self, share: float, pool: str = "") -> int:
-        """Bytes: this share of what is free on the disk or held in `pool`."""
         folder = self.folder.absolute()
         there = next(path for path in (folder, *folder.parents) if path.exists())
         return int((shutil.disk_usage(there).free + self.num_bytes(pool)) * share)
@@ -213,7 +210,6 @@ class DiskStore:
             raise
 
     def _name(self, blobs: Sequence[Blob], sync: bool) -> None:
-        """Name blobs of one pool, whose files are in place, in the index."""
         pool, last = blobs[-1].pool, blobs[-1]
         num_bytes = self.num_bytes(pool) + sum(blob.num_bytes for blob in blobs)
         with self._change(sync) as index:
@@ -260,8 +256,8 @@ class DiskStore:
             self._unlink(gone)
 
     def forget(self, owner: str | None, pool: str | None = None) -> None:
-        """Delete what only `owner` has (None: all but the weights), from the disk too, in one pool
-        or all. Raises OSError; another call continues."""
+        """Delete what only `owner` has (None: all but the weights), in one pool or all. Raises
+        OSError; another call continues."""
         if self._index is None:
             if not self.folder.is_dir():
                 return
@@ -333,7 +329,6 @@ class DiskStore:
     # -- opening
 
     def _mend(self) -> None:
-        """Delete names without a file, blobs without owner or use, and files without a name."""
         there = set(self._listing())
         with self._change() as index:
             ((self._last_used,),) = index.ask("SELECT coalesce(max(used), 0) FROM blobs")

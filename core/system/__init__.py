@@ -1,1 +1,0 @@
-"""Operating-system helpers for window, engine and kernels."""

@@ -28,18 +28,14 @@ DISK_IS_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class NotPrivateError(OSError):
-    """Other users could read or replace files in a folder; `strerror` is the reason."""
-
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(errno.EPERM, why, str(path))
 
 
 def private_folder(folder: Path, given: bool = False) -> None:
-    """Create a folder and its missing parents closed to other users, or check an existing one.
-
-    A folder that others may read is closed, unless `given` by the user. Raises NotPrivateError
-    where another user owns it, may write into it or could replace it; OSError.
-    """
+    """Create a folder and its missing parents closed to other users, or check an existing one: one
+    that others may read is closed, unless `given` by the user. Raises NotPrivateError where another
+    user owns it, may write into it or could replace it; OSError."""
     # mkdir gives its mode to the last folder alone.
     for missing in reversed([each for each in folder.parents if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -115,7 +111,6 @@ def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None
 
 
 def _judge_way(folder: Path) -> None:
-    """Raise NotPrivateError where another user could replace `folder`."""
     if sys.platform == "win32":
         return
     us = os.geteuid()

@@ -20,8 +20,6 @@ PATIENCE_S = 60.0
 
 
 class Secrets:
-    """Secrets that were read or written stay in memory until the app ends."""
-
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._asking = asyncio.Lock()

@@ -17,8 +17,7 @@ from core.text.tokenizer import Tokenizer
 def message_places(
     pieces: Sequence[Piece], messages: Sequence[Message], end_ids: frozenset[int]
 ) -> list[int]:
-    """For each message the place in `pieces` (0 to their number) where its part begins: directly
-    after the end-of-turn token before it.
+    """For each message the place in `pieces` directly after the end-of-turn token before it.
 
     Where the template writes none, its text between two messages belongs to the user's.
     """
@@ -144,7 +143,6 @@ class Assembly:
         return TokenIndex(self._places[name])
 
     def _append_text(self, ids: Sequence[int]) -> None:
-        """Text of the template or a message."""
         image, self._keeper = self._keeper, None
         kept = list(takewhile(image.kept_ids.__contains__, ids)) if image is not None else []
         for token_id in kept:
@@ -161,7 +159,7 @@ class Assembly:
 
 
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
-    """The token indices at which a reply that begins at `start` paused, its own start included:
-    earlier prompts ended there, so prefill can resume."""
+    """The token indices at which a reply that begins at `start` paused, its own start included,
+    where earlier prompts ended."""
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found

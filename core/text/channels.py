@@ -37,7 +37,6 @@ class Channels:
 
     @classmethod
     def find(cls, added: AddedTokens, template: str) -> Channels | None:
-        """None for a template of another format."""
         if not all(spelling in template for spelling in (START, CHANNEL, MESSAGE, END)):
             return None
         start, channel, message, end = map(added.id_of, (START, CHANNEL, MESSAGE, END))
@@ -82,7 +81,6 @@ class MessageReader:
         return found
 
     def close(self) -> tuple[int, ...]:
-        """The ids of a text that could have become a header."""
         return tuple(self._header) if self._only_text else ()
 
     def _begin(self) -> None:

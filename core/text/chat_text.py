@@ -50,8 +50,8 @@ from core.text.token_text import grammar_tokens
 class RenderedPrompt:
     """`message_starts` is the first token of each message but the system's, template header
     included. The reply begins inside an open thought (`opens_reasoning`), or after one that the
-    template has closed (`closes_reasoning`). A continued reply consists of the ids `begun` and
-    paused after `pauses` ids."""
+    template has closed. A continued reply consists of the ids `begun` and paused after `pauses`
+    ids."""
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
@@ -62,11 +62,8 @@ class RenderedPrompt:
 
 
 class ChatText:
-    """A loaded model's text side.
-
-    `end_of_turn_ids` close a message, `stop_ids` end a sampled reply. If not `spliced`, replies
-    must be tokenised again; `note` tells the user why.
-    """
+    """`end_of_turn_ids` close a message, `stop_ids` end a sampled reply. If not `spliced`, replies
+    must be tokenised again; `note` tells the user why."""
 
     def __init__(
         self,
@@ -97,7 +94,7 @@ class ChatText:
 
     @staticmethod
     def new_helper() -> Helper:
-        """Start a helper for each model: its files can't reach another model's conversations."""
+        """One for each model: its files can't reach another model's conversations."""
         return Helper(TEXT_MEMORY_BYTES)
 
     @classmethod
@@ -180,10 +177,7 @@ class ChatText:
                 )
 
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The places of the messages that the template gets.
-
-        A reply without content is left out if the template allows it: the model would copy it.
-        """
+        """A reply without content is left out if the template allows it, or it would be copied."""
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
             index
@@ -221,7 +215,6 @@ class ChatText:
 
     @cached_property
     def call_marks(self) -> dict[int, str]:
-        """The spellings of the marks of tool calls that are tokens."""
         marks = marks_of(self.tools) if self.tools is not None else ()
         found = {self._kit.added.id_of(spelling): spelling for spelling in marks}
         return {token_id: spelling for token_id, spelling in found.items() if token_id is not None}
@@ -240,7 +233,6 @@ class ChatText:
         thinking: Thinking,
         grid: int,
     ) -> RenderedPrompt:
-        """The prompt of the reply, then the reply's ids, cut where earlier prompts ended."""
         asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
         if asked_for.messages and isinstance(asked_for.messages[-1], AssistantMessage):
             raise InvalidRequestError("A reply can't follow another reply.")
@@ -322,7 +314,6 @@ class ChatText:
 def _end_ids(
     files: TextFiles, kit: TextKit, traits: Traits
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The ids that close a message, and those that end a sampled reply."""
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
     waits = kit.added.id_of(RESULT_BEGIN) if traits.tools == "gemma4" else None
     found = {token_id for token_id in (named, traits.closing_id, waits) if token_id is not None}

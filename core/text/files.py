@@ -104,7 +104,6 @@ def read_text_files(folder: Path) -> TextFiles:
 
 
 def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
-    """Raises the errors of `read_text`."""
     text = read_text(model.metadata)
     tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
     made = [text.tokenizer]
@@ -126,7 +125,6 @@ def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
 
 
 def _digests(tokenizer: bytes, template: str) -> tuple[bytes, str]:
-    """SHA-256 of tokenizer.json, and in hex of it and the template."""
     both = hashlib.sha256(tokenizer)
     alone = both.digest()
     both.update(b"\0template\0" + template.encode("utf-8", "surrogatepass"))
@@ -192,11 +190,9 @@ def _as_ids(value: object) -> list[int]:
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """Defaults of generation_config.json; seed and max_tokens are None.
-
-    Missing values are those of transformers' GenerationConfig: no sampling (temperature 0) without
-    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises BrokenConfigError.
-    """
+    """Missing values are those of transformers' GenerationConfig: no sampling (temperature 0)
+    without `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises
+    BrokenConfigError."""
 
     def value(name: str, default: float) -> float:
         found = generation_config.get(name)
@@ -230,9 +226,9 @@ _LONGEST = 256
 
 
 def tokenizer_of(lines: bytes, config: JsonObject) -> bytes:
-    """A tokenizer.json. A line is a token's bytes in base64, and its rank: its id, and when it is
-    merged. How text is split is in the release's code alone, and is known here by llama.cpp's name
-    for it. `config` is tokenizer_config.json, which names the control tokens that follow.
+    """A line is a token's bytes in base64, and its rank: its id, and when it is merged. The
+    release's code alone says how text is split; llama.cpp has a name for it. `config` is
+    tokenizer_config.json, which names the control tokens that follow.
 
     Raises BrokenTokenizerError.
     """

@@ -121,10 +121,7 @@ def masked_items(
 
 
 def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
-    """Replace the slots of sampled replies by their ids.
-
-    `reply_space` is dropped, as the ids were sampled without it.
-    """
+    """`reply_space` is dropped, as the ids were sampled without it."""
     by_message: dict[int, dict[str, int]] = {}
     for index, item in enumerate(items):
         if isinstance(item, Slot) and item.reply is not None and item.message is not None:
@@ -136,7 +133,6 @@ def _splice_replies(items: list[Item], reply_space: str, kit: TextKit) -> None:
 def _splice(
     items: list[Item], message: int, places: dict[str, int], reply_space: str, kit: TextKit
 ) -> None:
-    """Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer, call = (places.get(kind) for kind in ("thought", "answer", "call"))
     if call is not None:
         _splice_call(items, message, thought, call)
@@ -220,7 +216,6 @@ def _shows_whole_reply(
 
 
 def _to_pieces(items: Sequence[Item], kit: TextKit, messages: Sequence[Message]) -> list[Piece]:
-    """Split the glue at added tokens; image placeholders in it become the pictures, in order."""
     owners = [index for index, message in enumerate(messages) for _ in range(num_images(message))]
     pieces: list[Piece] = []
     pictures = 0
@@ -249,8 +244,7 @@ def plain_pieces(
 ) -> list[Piece]:
     """The prompt with replies from their text. Raises TemplateError.
 
-    Texts go through the template, with each spelling of an added token hidden in a mark, so that it
-    comes out as text.
+    Each spelling of an added token in a text is hidden in a mark, so that it comes out as text.
     """
     marks = kit.marks_absent_from((*_texts(conversation.messages), *tool_texts(conversation)))
     spellings: list[str] = []

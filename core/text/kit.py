@@ -1,5 +1,5 @@
-"""The parts of a loaded model that concern text: its template, which the helper renders, the frame
-that it needs around pictures, and its tokenizer."""
+"""A loaded model's chat template, which the helper renders, the frame that it needs around
+pictures, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -145,7 +145,6 @@ class PictureFrame:
         return cls(placeholder.spelling, f"{begin}{placeholder.spelling}{end}")
 
     def around_pictures(self, rendered: str) -> str:
-        """Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
         first, *others = rendered.split(self.begin)
@@ -191,7 +190,6 @@ class TextKit:
         return Marks.absent_from((self.template.source, *self.added.by_spelling, *texts))
 
     def header_of(self, channel: str) -> list[int]:
-        """The ids of a message's header after the role."""
         return self.tokenizer.encode_published(f"{CHANNEL}{channel}{MESSAGE}")
 
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
@@ -230,8 +228,8 @@ def build_kit(files: TextFiles, helper: Helper) -> TextKit:
 def edited_ids(kit: TextKit, reply: AssistantMessage, text: str) -> ReplyIds | None:
     """The ids of `reply` with `text` as its answer; None if its own ids can't be used.
 
-    They are the sampled ones up to the first difference, and then those of the rest of the text.
-    Between them is a pause, so that further edits behind it reuse what was prefilled up to it.
+    They are the sampled ones up to the first difference, then those of the rest of the text, with a
+    pause between them: further edits behind it reuse what was prefilled up to it.
     """
     sampled = stored_ids(reply, kit.fingerprint, kit.vocab_size)
     if sampled is None or reply.ids is None or reply.calls:
@@ -254,7 +252,6 @@ def _reader(kit: TextKit, starts_in_reasoning: bool) -> ReplyReader:
 
 
 def _common(reader: ReplyReader, ids: Sequence[int], text: str) -> tuple[int, int]:
-    """How many ids, and characters of `text`, both answers begin with, up to the end of a word."""
     kept = length = shown = 0
     for count, token_id in enumerate(ids, 1):
         answer = reader.push(token_id).answer

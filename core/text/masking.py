@@ -67,7 +67,6 @@ class Marks:
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair that none of `texts` contains."""
         used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
         left, right = next(free, None), next(free, None)
@@ -117,8 +116,8 @@ class ContentStyle:
     """Forms of content that a template takes. `calls_in_text`: it shows no `tool_calls`, so LFM2's
     calls stand in a reply's text. `calls_apart`: calls are messages of their own, written anew.
     `results_in_calls`: it takes results only after a message with calls, so a sampled reply with
-    calls is shown as one. `joins_results`: the results must be a part of that message,
-    as must the answer after them. `short_ids`: calls have ids of nine letters and digits."""
+    calls is shown as one. `joins_results`: the results, and the answer after them, must be a part
+    of that message. `short_ids`: calls have ids of nine letters and digits."""
 
     always_lists: bool = False
     takes_lists: bool = True
@@ -203,7 +202,6 @@ def _only_answers(message: TemplateMessage) -> bool:
 
 
 def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:
-    """The place of the call's arguments is that of its ids."""
     thought = masks.mark(Slot(index, "thought", "", reply)) if reply.thinks else ""
     shown = _assistant(thought, "", ContentStyle())
     arguments = masks.mark(Slot(index, "call", "", reply))

@@ -143,7 +143,7 @@ def _has_thinking_switch(kit: TextKit, style: ContentStyle) -> bool:
 
 
 def splicing_obstacle(kit: TextKit, traits: Traits) -> str:
-    """Why replies can't be reused token for token, as half a sentence; "" where they can.
+    """Half a sentence; "" where replies can be reused token for token.
 
     Conversations are rendered with spliced ids and plainly, as in training.
     """
@@ -198,7 +198,6 @@ def _thinking_reply(kit: TextKit) -> AssistantMessage:
 def _plain_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int]:
-    """The reference: everything rendered as text and encoded by the tokenizer as published."""
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
     rendered = kit.render(messages, thinking, conversation.created)
     return kit.tokenizer.encode_published(rendered)
@@ -207,7 +206,6 @@ def _plain_ids(
 def _spliced_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int] | None:
-    """Ids with spliced replies; each picture is one placeholder id."""
     try:
         pieces = spliced_pieces(kit, traits, conversation, thinking)
     except TemplateError:
@@ -285,7 +283,6 @@ def joins_results(kit: TextKit, style: ContentStyle) -> bool:
 
 
 def call_ids(kit: TextKit, syntax: ToolSyntax | None) -> frozenset[int]:
-    """The ids after which a prompt is split: a call begins, or a result ends."""
     if syntax is None:
         return frozenset()
     found = (kit.added.id_of(spelling) for spelling in (MARKS[syntax][0], *RESULT_ENDS))

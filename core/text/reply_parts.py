@@ -90,7 +90,6 @@ def split_reply(
 def split_messages(
     ids: Sequence[int], channels: Channels, decode: Callable[[Sequence[int]], str]
 ) -> SampledReply:
-    """Split a reply in channels; its last answer counts."""
     reader, thought, answer = MessageReader(channels, decode), list[int](), list[int]()
     thinks, before, start, role = False, None, 0, -1
     for place, token_id in enumerate(ids):

@@ -85,12 +85,11 @@ class ReplyReader:
         return not self.in_thought
 
     def new_tokens(self) -> list[tuple[int, int, int]]:
-        """Ids of the answer that began to be shown since the last call: their place in the reply,
-        and the start and end of their text in the answer."""
+        """Ids of the answer shown since the last call: their place in the reply, and the start and
+        end of their text in the answer."""
         return self._answer.new_tokens()
 
     def reply_ids(self) -> list[int]:
-        """All but the id that ended the turn, or those before a stop string."""
         return self._ids[: self._num_kept]
 
     def push(self, token_id: int) -> Delta:
@@ -143,7 +142,6 @@ class ReplyReader:
         return self._delta(shown + self._push(channel, found))
 
     def _push(self, channel: _Channel, last: Sequence[int]) -> str:
-        """Push the `last` ids of the reply."""
         first = len(self._ids) - len(last)
         return "".join(channel.push(each, first + at) for at, each in enumerate(last))
 
@@ -208,7 +206,6 @@ class _Channel:
         return self._take(self._decoder.push(token_id), index, is_shown)
 
     def say(self, text: str, index: int) -> str:
-        """Show what is no token's."""
         return self._take(self._decoder.close() + text, index)
 
     def close(self, index: int) -> str:
@@ -265,7 +262,7 @@ class _Channel:
 
 
 class StopStrings:
-    """Finds stop strings as text arrives; holds back what could still become one.
+    """Holds back what could still become a stop string.
 
     The first one complete counts, and of those that end together the longest: `found`. `found_at`
     is where it begins, in characters of all text pushed.

@@ -61,11 +61,9 @@ class TokenText:
         return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
     def named(self, token_id: int) -> bytes:
-        """A token's bytes; of one that is not shown, its spelling."""
         return self.spelled(token_id) or (self._token(token_id) or "").encode("utf-8", "replace")
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of ids that begin no character."""
         decoder = self.detokenizer()
         return "".join(map(decoder.push, ids)) + decoder.close()
 
@@ -134,11 +132,9 @@ class WindowDetokenizer:
 
 
 def grammar_tokens(tokens: TokenText, stop_ids: Iterable[int], num_ids: int) -> LLTokenizer:
-    """The ids below `num_ids` for llguidance; a reply ends at `stop_ids`.
-
-    No grammar can ask for a control token. Raises ReplyFormatError if a token's bytes depend on
-    others, or if nothing ends a reply.
-    """
+    """The ids below `num_ids` for llguidance; a reply ends at `stop_ids`, and no grammar can ask
+    for a control token. Raises ReplyFormatError if a token's bytes depend on others, or if nothing
+    ends a reply."""
     if not tokens.tokenizer.byte_level and not tokens.tokenizer.word_spaces:
         raise ReplyFormatError(
             "This model's tokenizer doesn't say which bytes its tokens stand for, so its replies "

@@ -54,8 +54,6 @@ Numbers = tuple["array[int]", ...]
 
 
 class TextCache:
-    """LRU by kind of question and digest of a text, `most_bytes` in all."""
-
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.num_bytes = 0
@@ -115,7 +113,6 @@ class Tokenizer:
     spell text, if either is known."""
 
     def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:
-        """Built of the bytes that `read` returns, and again after a helper's end."""
         self._read = read
         self._helper = helper
         self._built_in = -1
@@ -203,7 +200,6 @@ class Tokenizer:
 
 @cache
 def byte_alphabet() -> dict[str, int]:
-    """The byte of each letter that byte-level tokenizers spell tokens with."""
     alphabet = {}
     shifted = 0
     for byte in range(256):

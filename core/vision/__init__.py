@@ -1,1 +1,0 @@
-"""From a picture file to patches: decoding, resizing, the image's key."""

@@ -33,7 +33,7 @@ TokenId = Callable[[str], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PixelConfig:
-    """The settings that all processors read, by which bytes become numbers."""
+    """The settings that all processors read."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -76,7 +76,7 @@ class ProcessorConfig(PixelConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SquareConfig(PixelConfig):
-    """Gemma 3: the square of `size` pixels becomes `tokens_per_side` squared tokens."""
+    """Gemma 3."""
 
     size: int
     patch_size: int
@@ -110,7 +110,6 @@ class TileConfig(PixelConfig):
 
     @property
     def tokens_of_whole(self) -> int:
-        """The most tokens of a whole picture, its mark included."""
         return self.max_tokens + 1 if self.whole_mark is not None else 0
 
     @property
@@ -283,7 +282,6 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
 
 
 def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
-    """The tokenizer must have the tiles' tokens."""
     with published(source) as settings:
         patch = int(settings.get("encoder_patch_size", 16))
         factor = int(settings.get("downsample_factor", 2))
@@ -321,7 +319,6 @@ def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId
 
 
 def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
-    """`model` must have positions for the tokens."""
     with published(source) as settings:
         patch = int(settings.get("patch_size", 16))
         pooling = int(settings.get("pooling_kernel_size", 3))
@@ -374,7 +371,6 @@ def _read(folder: Path) -> Mapping[str, Any]:
 
 
 def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
-    """Marks by row and column, for all grids of up to `most` tiles."""
     return tuple(
         tuple(
             mark_of(f"<|img_row_{row}_col_{column}|>", token_id)

@@ -10,12 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.api.errors import (
-    ImageEmptyError,
-    ImageError,
-    ImageTooLargeError,
-    ImageUnreadableError,
-)
+from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
 from core.api.limits import MAX_PICTURE_BYTES
 from core.helper.process import Helper, HelperFailedError
 
@@ -26,10 +21,8 @@ TIME_LIMIT_S = 15.0
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
-    """The bytes of a file, which must have the SHA-256 `digest` (hex).
-
-    Errors call the picture `name`, by default the file's name. Raises ImageError.
-    """
+    """Raises ImageError, which calls the picture `name`, unless the file has the SHA-256 `digest`
+    (hex)."""
     name = name or path.name
     try:
         if not path.is_file():
@@ -58,7 +51,6 @@ class PictureDecoder:
     def open(
         self, data: bytes, name: str, check: Callable[[], None] | None = None
     ) -> Iterator[DecodedPicture]:
-        """Errors call the picture `name`. Raises ImageError."""
         with self._lock:
             picture = DecodedPicture(self._helper, name, check)
             picture.open(data)
@@ -100,7 +92,6 @@ class DecodedPicture:
         return self._ask("picture.thumbnail", {"longest": longest})[1]
 
     def fit(self, width: int, height: int) -> tuple[tuple[int, int], bytes]:
-        """The size within `width` x `height`, never enlarged, and RGBA bytes."""
         fields, data = self._ask("picture.fit", {"width": width, "height": height})
         fitted = (int(fields["size"][0]), int(fields["size"][1]))
         if len(data) != 4 * fitted[0] * fitted[1]:

@@ -47,8 +47,8 @@ def open_processor(
     max_tokens: int | None,
     token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
-    """`config` is config.json, vision defaults included; `max_tokens` lowers the tokens of an image
-    where possible. Raises MissingFileError, BrokenConfigError."""
+    """`config` has vision defaults; `max_tokens` lowers the tokens of an image where possible.
+    Raises MissingFileError, BrokenConfigError."""
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor(read_square_config(source, config))
     if config.get("model_type") in {"gemma4", "gemma4_unified"}:
@@ -67,8 +67,8 @@ def open_processor(
 
 
 class ImageProcessor(PictureProcessor):
-    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; `in_line`: at positions in
-    a line, as LFM3-VL has them."""
+    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; with `in_line` (LFM3-VL)
+    at positions in a line."""
 
     config: ProcessorConfig
 
@@ -157,8 +157,6 @@ class PatchImageProcessor(ImageProcessor):
 
 
 class SquareImageProcessor(PictureProcessor):
-    """Gemma 3: every picture is resized to the same square."""
-
     config: SquareConfig
 
     @property
@@ -184,8 +182,6 @@ class SquareImageProcessor(PictureProcessor):
 
 
 class PooledImageProcessor(PictureProcessor):
-    """Gemma 4: a picture in its own shape, as large as the limit of tokens allows."""
-
     config: PooledConfig
 
     @property
@@ -226,8 +222,6 @@ class PooledImageProcessor(PictureProcessor):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A picture of `width` x `height` pixels as a whole, and `columns` x `rows` tiles or none."""
-
     width: int
     height: int
     columns: int = 0
@@ -236,7 +230,7 @@ class Layout:
 
 class TileImageProcessor(PictureProcessor):
     """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile. It is encoded, cached and reused as one."""
+    ids before each tile."""
 
     config: TileConfig
 
@@ -287,7 +281,6 @@ class TileImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """The tiles and the whole to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         if not layout.rows:
             return self._patches_of(

@@ -68,10 +68,8 @@ class ResizePlan:
 
 @dataclass(frozen=True)
 class ProcessedImage:
-    """`data` are RGB bytes at a model's size, an eighth of the size of the patches.
-
-    The patches are those of its `grids`, most often one, in the tower's order.
-    """
+    """`data` are RGB bytes at a model's size, an eighth of the size of the patches, which are those
+    of its `grids`."""
 
     data: bytes
     grids: tuple[Grid, ...]
@@ -102,10 +100,9 @@ class PictureProcessor(ABC):
 
     @abstractmethod
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Plan for a picture of `width` x `height` pixels. Raises ImageError."""
+        """Raises ImageError."""
 
     def process(self, picture: DecodedPicture) -> ProcessedImage:
-        """Resize a picture and compute its key. Raises ImageError."""
         plan = self.measure(*picture.size)
         data = b"".join(picture.resized(*size, self.config.resample) for size in plan.sizes)
         image = Image(
@@ -138,7 +135,6 @@ class PictureProcessor(ABC):
         return pixels.reshape(-1, 3 * patch * patch)
 
     def _floats(self, rgb: Tensor, dim: int) -> Tensor:
-        """uint8 [.., 3] as floats, with the channels at `dim`."""
         channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]
         return torch.stack(channels, dim)
 

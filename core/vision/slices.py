@@ -73,8 +73,6 @@ class SliceConfig(PixelConfig):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Pixels of the whole, and of all slices together."""
-
     height: int
     width: int
     rows: int = 0
@@ -124,7 +122,6 @@ class SliceImageProcessor(PictureProcessor):
         return layout
 
     def _layouts(self, height: int, width: int) -> Iterator[Layout]:
-        """The published one, then with fewer slices, then with a smaller whole."""
         size, unit = self.config.size, self.config.token_size
         for most in range(self.config.most_slices, 1, -1):
             rows, columns = _grid_of(height, width, size, most)
@@ -158,7 +155,6 @@ class SliceImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        """The whole and the slices to patches [patches, patch x patch x 3]."""
         rgb = pixels_of(data)
         size = layout.height * layout.width
         found = [
@@ -206,7 +202,6 @@ def _canvas(layout: Layout, grids: Sequence[Grid]) -> tuple[tuple[int, int], ...
 
 
 def _fitted(height: int, width: int, size: int, unit: int) -> tuple[int, int]:
-    """Height and width of about `size` x `size` pixels, in whole units."""
     ratio = width / height
     height = int(size / math.sqrt(ratio))
     width = int(height * ratio)

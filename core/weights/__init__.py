@@ -1,1 +1,0 @@
-"""Model folders as published: configuration files and safetensors, checked before use."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
+from core.weights.published.scheme import Scheme
 from core.weights.table import Table
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import StoredRows
@@ -47,9 +48,8 @@ class TensorStream:
 class Container(ABC):
     """The files of one model, opened: headers are read and checked, data is not.
 
-    `path` is what the user chose; names and shapes of `tensors` are those published in safetensors,
-    whatever the format. Methods that read raise MissingFileError, and BrokenWeightsError if a file
-    changed since it was opened.
+    Names and shapes of `tensors` are those published in safetensors, whatever the format. Methods
+    that read raise MissingFileError, and BrokenWeightsError if a file changed since it was opened.
     """
 
     path: Path
@@ -59,6 +59,8 @@ class Container(ABC):
     """The file that `config` is from, for messages."""
     has_blocks = False
     """True if `blocks` may find some."""
+    scheme: Scheme | None = None
+    """How `tensors` may be packed."""
 
     @abstractmethod
     def num_bytes(self, names: Collection[str] | None = None) -> int:
@@ -68,8 +70,7 @@ class Container(ABC):
         return name
 
     def blocks(self, name: str) -> StoredBlocks | None:
-        """The stored rows of a tensor, if they are blocks that a matrix can multiply by as they
-        are.
+        """The stored rows of a tensor, if a matrix can multiply by them as they are.
 
         Raises WrongShapeError if its columns can't be put in order.
         """
@@ -98,8 +99,8 @@ class Container(ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Show later, without reading, if a file was moved, replaced or written to; empty if a file
-        is missing."""
+        """Show later, without reading, if a file was moved, replaced or written to; empty if one is
+        missing."""
 
 
 def changed(name: str) -> BrokenWeightsError:

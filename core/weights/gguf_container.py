@@ -88,7 +88,7 @@ class GGUFContainer(Container):
         *,
         digest: bool,
     ) -> str:
-        """The digest is the SHA-256 of the SHA-256 of each file."""
+        """The digest is that of the SHA-256 of each file."""
         left = self.num_bytes() if digest else self.num_bytes(names)
 
         def count(num_bytes: int) -> None:
@@ -163,7 +163,10 @@ class _RecipeStream:
     def rows(self) -> StoredRows | None:
         if self._recipe.block_type is None:
             return None
-        return StoredRows((self._recipe.num_rows, self._reader.row_bytes), self._fill_blocks)
+        size, scales = (self._recipe.num_rows, self._reader.row_bytes), self._reader.scales
+        return StoredRows(
+            size, self._fill_blocks, None if scales is None else torch.from_numpy(scales)
+        )
 
     def _fill_blocks(self, start: int, target: Tensor) -> None:
         for rows in target.split(max(1, PIECE_BYTES // max(1, target.shape[1]))):
@@ -228,7 +231,6 @@ class _Digest:
 
 
 def _check_header(part: GGUFPart) -> None:
-    """Raise unless the header is the one that was checked."""
     try:
         with part.path.open("rb") as file:
             header = file.read(part.header_bytes)
@@ -239,7 +241,6 @@ def _check_header(part: GGUFPart) -> None:
 
 
 def _stored(recipe: Recipe) -> torch.dtype | None:
-    """The type of numbers that a file has as the tensor needs them."""
     return _FLOATS.get(recipe.parts[0].type) if recipe.is_plain else None
 
 

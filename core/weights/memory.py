@@ -39,7 +39,6 @@ def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device = 
 
 
 def release_to_system() -> None:
-    """Return freed memory that glibc would keep."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

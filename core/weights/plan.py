@@ -82,7 +82,6 @@ class Weights:
         self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
-        """Tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.joined = self.asked, self.joined
         inner.shapes, inner.stored = self.shapes, self.stored
@@ -101,7 +100,6 @@ class Weights:
 
     @property
     def batch_invariant(self) -> bool:
-        """A row has the same bits however many rows share a call."""
         return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
@@ -167,7 +165,6 @@ class Weights:
         return matrices[0] if len(matrices) == 1 else StackedMatrix(matrices, widths)
 
     def has(self, name: str) -> bool:
-        """True if the folder has the tensor; false while there is no folder."""
         return self.stored(self._prefix + name) is not None
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
@@ -273,11 +270,8 @@ def plan_weights(
     dtype: torch.dtype,
     check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
-    """Every tensor that `build` takes, in that order.
-
-    `check` is called with each before `build` gets it, and may raise: layers compute with stand-ins
-    of any size.
-    """
+    """Every tensor that `build` takes, in that order. `check` is called with each before `build`
+    gets it, and may raise: layers compute with stand-ins of any size."""
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
     return weights.asked
@@ -309,7 +303,6 @@ def _num_bytes(kept: QuantisedTensors) -> int:
 
 
 def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    """Reorder rows, which are outputs in every tensor of a format."""
     parts = (_joined(list(each)) for each in zip(*slices, strict=True))
     return tuple(each[rows.to(each.device)] for each in parts)
 
@@ -381,7 +374,6 @@ def _unstacked(
     biases: Sequence[Tensor | None],
     order: Tensor | None,
 ) -> list[Matrix]:
-    """The matrices of `num_outputs` rows one below the other; each slice has whole ones."""
     matrices: list[Matrix] = []
     slices.reverse()
     while slices:

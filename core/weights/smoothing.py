@@ -37,7 +37,6 @@ def migrating_scales(scale: Tensor) -> Tensor:
 
 
 def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
-    """The norms whose scales may migrate, from pairs (norm of a reader, true if it takes them): all
-    readers must take them."""
+    """Pairs (norm of a reader, true if it takes its scales): all readers must take them."""
     known = [(norm.name, takes) for norm, takes in readers if norm is not None]
     return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

@@ -55,7 +55,6 @@ class TensorSpec:
         return formats.of(self.exact) if self.blocks is None else self.blocks
 
     def held_bytes(self, formats: WeightFormats) -> int:
-        """Bytes of its matrices in these formats, which may pad them."""
         count = self.stack or 1
         shape = self.shape[0] // count, *self.shape[1:]
         return count * self.format(formats).num_bytes(shape, self.dtype)
@@ -103,7 +102,6 @@ def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
 
 
 def bytes_to_pack(specs: Sequence[TensorSpec], formats: WeightFormats) -> int:
-    """The bytes that a matrix of these takes besides while it is packed: all of it, or a slice."""
     floats = [spec for spec in specs if not isinstance(spec.format(formats), BlockFormat)]
     sliced = [
         spec.held_bytes(formats) * max(rows) // sum(rows)

@@ -58,7 +58,6 @@ class OpenFiles:
             file.close()
 
     def read(self, path: Path, start: int, view: memoryview) -> None:
-        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
         try:
             file = self.file(path)
             file.seek(start)
@@ -68,14 +67,12 @@ class OpenFiles:
         self._advance(len(view))
 
     def file(self, path: Path) -> FileIO:
-        """May raise OSError."""
         if path not in self._open:
             self._open[path] = path.open("rb", buffering=0)
         return self._open[path]
 
 
 def look_up(source: WeightsFile, name: str) -> Tensor:
-    """Raises BrokenWeightsError, MissingFileError."""
     entry = source.tensors[name]
     tensor = allocate(entry.shape, DTYPES[entry.dtype])
     try:

@@ -1,1 +1,0 @@
-"""The child process in which the engine computes."""

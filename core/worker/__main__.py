@@ -163,7 +163,6 @@ class Worker:
         self._outbox.emit(self._last_event(work, CancelFlag()))
 
     def _read(self) -> None:
-        """Ends the process when its input ends or is malformed."""
         code = 0
         try:
             while (body := read_frame(self._commands)) is not None:

@@ -16,7 +16,7 @@ from desktop.pictures.draft import DraftDocument
 from desktop.store.tables.records import Document
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import ElidedLabel, ToolButton, action, set_tip
+from desktop.widgets.plain import ElidedLabel, ToolButton, action, named, set_tip
 from desktop.widgets.plain_text import shortened
 
 LONGEST_NAME = 40
@@ -37,8 +37,7 @@ class DocumentChip(QFrame):
         self.setObjectName("documentChip")
         self.setProperty("class", "card")
         self._name, self._removable = name, removable
-        self._face = ToolButton()
-        self._face.setObjectName("documentOpen")
+        self._face = named(ToolButton(), "documentOpen")
         self._face.setProperty("class", "chip")
         self._face.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._face.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -97,7 +96,7 @@ class DocumentChip(QFrame):
 
 
 class DocumentStrip(QScrollArea):
-    """Lines below each other; more than a few scroll. An int is a document's number or place."""
+    """More than a few scroll. An int is a document's number or place."""
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
@@ -126,7 +125,6 @@ class DocumentStrip(QScrollArea):
         return list(self._chips.values())
 
     def show_documents(self, documents: Sequence[Document]) -> None:
-        """Show the documents of a message."""
         self._keep(())
         for place, document in enumerate(documents):
             self._chip(place, document.name, False).say(caption_of(document))
@@ -135,8 +133,7 @@ class DocumentStrip(QScrollArea):
     def show_draft(
         self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
     ) -> None:
-        """Show a draft's documents with the time to read each, by number; those that are longer
-        than `room` in tokens are marked."""
+        """With the seconds to read each, by number; those longer than `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)

@@ -1,8 +1,7 @@
-"""A plain text field for very long texts: filled step by step, with very long lines broken.
+"""A plain text field for very long texts: filled in steps, with very long lines broken.
 
-Qt inserts a text in one go, and lays out a line in one go however long it is. Lines are broken on
-screen only: the field returns and copies exactly the text it was given, and the cursor and deletion
-skip the breaks.
+Qt inserts a text, and lays out a line, in one go. Lines are broken on screen only: the field
+returns and copies exactly its text, and the cursor and deletion skip the breaks.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.pacing import pace
+from desktop.widgets.plain import named
 
 # Characters per step: a few milliseconds even if each has its own line.
 STEP = 4_000
@@ -147,7 +147,6 @@ class LongText(QPlainTextEdit):
         return units.decode("utf-16-le", "surrogatepass")
 
     def _column(self, cursor: QTextCursor) -> int:
-        """After the text still to be inserted there."""
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1
@@ -232,3 +231,10 @@ def too_long(text: str) -> str:
         words = tr("a message can have {most} lines, and this text has {count}.")
         return words.format(count=format_count(lines), most=format_count(MOST_LINES))
     return ""
+
+
+def text_field(name: str, spoken: str) -> LongText:
+    field = named(LongText(), name, spoken)
+    field.setProperty("class", "field")
+    field.setTabChangesFocus(True)
+    return field

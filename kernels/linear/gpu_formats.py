@@ -15,9 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.blocks.types import GGUFType, dequantise
+from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import BlockFormat
-from kernels.linear.gpu import MAX_ROWS, GroupWeight, Int8Weight, pack_int4
+from kernels.linear.gpu import (
+    MAX_ROWS,
+    GroupWeight,
+    in_words,
+    pack_int4,
+    pack_int8,
+)
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
@@ -34,7 +40,7 @@ class GpuMatrix(Matrix):
 
     def __init__(
         self,
-        weight: Int8Weight | GroupWeight,
+        weight: GroupWeight,
         bias: Tensor | None,
         columns: Tensor | None = None,
     ) -> None:
@@ -75,7 +81,10 @@ class GpuInt8Format(Int8Format):
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = kept
-        return GpuMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
+        return GpuMatrix(pack_int8(values, scales.flatten()), bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        return shape[0] * (-(-shape[1] // GROUP) * GROUP + 4)
 
 
 class GpuInt4Format(Int4Format):
@@ -161,9 +170,9 @@ class GpuBlockFormat(BlockFormat):
         self._dtype, self._stays = dtype, kernels and type in _BYTES
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (rows,) = kept
         if not self._stays:
-            return PlainMatrix(self._floats(rows), bias)
+            return PlainMatrix(self._all_floats(kept), bias)
+        (rows,) = kept  # types that stay have no scales of rows
         columns = None if self.columns is None else self.columns.to(rows.device)
         return GpuMatrix(pack_blocks(self.type, rows), bias, columns)
 
@@ -172,15 +181,16 @@ class GpuBlockFormat(BlockFormat):
             return shape[0] * self.inputs * self._dtype.itemsize
         return shape[0] * self.inputs // self.type.block_values * _BYTES[self.type]
 
-    def _floats(self, rows: Tensor) -> Tensor:
+    def _all_floats(self, kept: QuantisedTensors) -> Tensor:
+        rows = kept[0]
         size = rows.shape[0], self.inputs
         weight = torch.empty(size, dtype=self._dtype, device=rows.device)
         order = torch.arange(self.inputs) if self.columns is None else self.columns
         step = max(1, _DEQUANTISED // self.inputs)
         for start in range(0, rows.shape[0], step):
             strip = slice(start, start + step)
-            values = torch.from_numpy(dequantise(self.type, rows[strip].cpu().numpy()))
-            weight[strip, order.to(rows.device)] = values.to(rows.device, self._dtype)
+            values = self.floats(kept, strip).to(rows.device, self._dtype)
+            weight[strip, order.to(rows.device)] = values
         return weight
 
 
@@ -194,11 +204,20 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
         return blocks[:, :, start:end].contiguous().view(dtype).flatten(1)
 
     if type is GGUFType.Q4_K:
-        tensors = field(16, 144), _six_bit_scales(blocks[:, :, 4:16]), field(0, 4, torch.float16)
+        tensors = (
+            in_words(field(16, 144)),
+            _six_bit_scales(blocks[:, :, 4:16]),
+            field(0, 4, torch.float16),
+        )
     elif type is GGUFType.Q6_K:
-        tensors = field(0, 192), field(192, 208, torch.int8), field(208, 210, torch.float16)
+        tensors = (
+            in_words(field(0, 192)),
+            field(192, 208, torch.int8),
+            field(208, 210, torch.float16),
+        )
     else:
-        return GroupWeight(type.name, shape, (field(2, 34, torch.int8), field(0, 2, torch.float16)))
+        codes, scales = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        return GroupWeight(type.name, shape, (codes, scales))
     return GroupWeight(type.name, shape, tensors)
 
 

@@ -1,1 +1,0 @@
-"""Segments: what survives a restart of contexts, as files of the store."""

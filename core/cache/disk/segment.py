@@ -171,7 +171,6 @@ def _tensor(raw: bytearray, entry: StoredTensor) -> Tensor:
 def _checksum(
     metadata: Mapping[str, str], layout: Layout, data: Iterable[bytes | memoryview]
 ) -> str:
-    """BLAKE2b of the header without its checksum, then of the data."""
     digest = hashlib.blake2b(write_header(metadata, layout)[LENGTH_BYTES:], digest_size=32)
     for part in data:
         digest.update(part)

@@ -61,7 +61,6 @@ class SegmentStore:
         return self.size(kind, key, num_rows) > 0
 
     def size(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> int:
-        """0 when the segment isn't held."""
         return self.blobs.size(self._pool, SegmentId(kind, key, num_rows).file_name) or 0
 
     def enough_rows(self, key: bytes, count: int) -> int:
@@ -91,7 +90,7 @@ class SegmentStore:
 
         `parent` is the key of the run before run `key`, None at the start of a text and for
         embeddings; its KV must be held, for a state also that of run `key`. A state is written with
-        the `windows` that it needs. Owners also own what the segment needs.
+        the `windows` that it needs.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}
@@ -138,7 +137,7 @@ class SegmentStore:
         return written
 
     def get(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> dict[str, Tensor] | None:
-        """The tensors, on the CPU, each in its own memory; None if the segment isn't held.
+        """Tensors on the CPU, each in its own memory; None if the segment isn't held.
 
         Raises SegmentDamagedError after deleting a damaged file, with all that needs it.
         """
@@ -160,7 +159,7 @@ class SegmentStore:
         return tensors
 
     def own(self, owner: str, kind: SegmentKind, *keys: bytes) -> None:
-        """Segments that are held get an owner, and all that they need."""
+        """Whoever owns a segment owns all that it needs."""
         try:
             self.blobs.own(owner, self._pool, [SegmentId(kind, key).file_name for key in keys])
         except OSError as error:

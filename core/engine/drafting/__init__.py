@@ -1,1 +1,0 @@
-"""Speculative decoding: drafted tokens, checked several in one step."""

@@ -109,7 +109,6 @@ class Acceptance:
         return (self._right + self._prior * WEIGHT) / (self._tried + WEIGHT)
 
     def note(self, drafted: int, accepted: int) -> None:
-        """Tokens after the first wrong one of a draft say nothing."""
         self._fade(FORGOTTEN)
         self._right += accepted
         self._tried += min(drafted, accepted + 1)

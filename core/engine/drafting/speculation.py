@@ -34,8 +34,6 @@ MOST_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A draft of up to `most` tokens, at `seconds` a token."""
-
     most: int
     acceptance: Acceptance
     take: Callable[[int], list[int]]
@@ -94,7 +92,6 @@ class PromptLookup:
             self._before.append(place)
 
     def propose(self, most: int) -> tuple[list[int], int]:
-        """Return the draft and the number of matching tokens, which limits its length."""
         best, longest = -1, 0
         place = self._before[-1] if self._before else -1
         for _ in range(MOST_PLACES):
@@ -230,8 +227,8 @@ class Speculation:
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """Note the check of `drafted` tokens. Offered tokens left out of the draft don't fit the
-        format and count as wrong. A captured step is not `is_usual`."""
+        """Offered tokens left out of the draft don't fit the format and count as wrong. A captured
+        step is not `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1
@@ -254,7 +251,6 @@ class Speculation:
         )
 
     def _proposed(self, most: int, forced: Sequence[int]) -> list[int]:
-        """The draft with the largest expected gain, or the first one of a fixed length."""
         offers = self._offers(min(most, self._fixed or MOST_DRAFTED), forced)
         best, depth, fastest = None, 0, 0.0
         for offer in offers:

@@ -59,7 +59,6 @@ class StepCapture:
         return self._steps
 
     def separate(self) -> StepCapture:
-        """Return a capture for a KV buffer that lives as long as one request."""
         return StepCapture(self._capture)
 
     def _give_up(self, reason: NotCapturableError) -> None:
@@ -94,7 +93,6 @@ class Steps:
 
     @torch.inference_mode()
     def begin(self, state: RecurrentState) -> None:
-        """`state` stays as it is."""
         self.state.copy_from(state)
 
     @torch.inference_mode()
@@ -158,8 +156,6 @@ class Steps:
 
 
 class StepTrace:
-    """`before` is the state before a step of several tokens."""
-
     def __init__(
         self,
         model: Decoder,

@@ -18,8 +18,6 @@ MOST_TOKENS = 8
 
 
 class Decode:
-    """A sampled placeholder is text."""
-
     def __init__(
         self,
         model: Decoder,

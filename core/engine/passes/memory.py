@@ -58,7 +58,6 @@ class RunMemory:
         raise AssertionError("a prompt is no step")
 
     def new_states(self) -> list[RecurrentState]:
-        """The states after each run; one that is not wanted may be a later run's."""
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 

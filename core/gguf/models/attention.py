@@ -99,10 +99,7 @@ def _qwen3_next(settings: Settings) -> Config:
 
 
 _QWEN3 = {**ATTENTION, **modules(QK_NORMS), **MLP, **NORMS}
-_QWEN_EXPERTS: Rules = {
-    **experts("mlp.experts"),
-    "mlp.gate.weight": rule("ffn_gate_inp.weight"),
-}
+_QWEN_EXPERTS: Rules = {**experts("mlp.experts"), "mlp.gate.weight": rule("ffn_gate_inp.weight")}
 _SHARED_EXPERT = {
     **modules({
         "mlp.shared_expert.gate_proj": "ffn_gate_shexp",

@@ -221,11 +221,7 @@ def _unified_tower(clip: Settings, text: Config) -> Config:
         "mm_posemb_size": clip.rows(PLACES, axes=3),
         "rms_norm_eps": clip.number("vision.attention.layer_norm_epsilon", 1e-6),
     }
-    return {
-        "model_type": "gemma4_unified",
-        "text_config": text,
-        "vision_config": vision,
-    }
+    return {"model_type": "gemma4_unified", "text_config": text, "vision_config": vision}
 
 
 def _gemma4_processor(clip: Settings) -> Config:

@@ -150,10 +150,7 @@ GRANITE_HYBRID = Architecture(
             )
             for each in ("gate", "up")
         },
-        "shared_mlp.output_linear.weight": (
-            rule("ffn_down_shexp.weight"),
-            rule("ffn_down.weight"),
-        ),
+        "shared_mlp.output_linear.weight": (rule("ffn_down_shexp.weight"), rule("ffn_down.weight")),
     },
 )
 GRANITE_SWA = Architecture(

@@ -78,12 +78,8 @@ class GGUFModel:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
-        """Read headers alone.
-
-        `check` is called for every key and tensor and may raise. Raises MissingFileError,
-        BrokenWeightsError, GgufError, UnknownArchitectureError, BrokenConfigError, WrongShapeError,
-        MissingTensorError, UnsupportedQuantisationError.
-        """
+        """Read headers alone. `check` is called for every key and tensor and may raise. Raises a
+        WaymarkError."""
         file = GGUFFile.open(path, check)
         architecture = _architecture_of(file, path.name)
         kind = str(file.metadata[_KIND])
@@ -118,10 +114,8 @@ def _token_ids(projector: Projector, metadata: Metadata) -> Config:
 def _open_tower(
     path: Path, config: Config, check: Callable[[], None]
 ) -> tuple[GGUFFile, Settings, Projector] | None:
-    """The likeliest vision tower of the model `path` that fits the text stack of `config`.
-
-    Raises the error of a file that can't be opened if no other is one.
-    """
+    """The likeliest vision tower of the model `path` that fits the text stack of `config`. Raises
+    the error of a file that can't be opened if no other is one."""
     damaged = None
     sees = any(config["model_type"] in projector.texts for projector in PROJECTORS.values())
     for each in find_towers(path) if sees else ():
@@ -140,7 +134,6 @@ def _open_tower(
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:
-    """Raises UnknownArchitectureError."""
     kind = file.metadata.get(_KIND)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if found is not None:
@@ -158,10 +151,6 @@ def _architecture_of(file: GGUFFile, name: str) -> Architecture:
 
 
 def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
-    """The recipes of a text stack whose published names begin with `scope`.
-
-    Raises WrongShapeError, UnsupportedQuantisationError.
-    """
     recipes, layers = Recipes(settings), settings.num_layers
     recipes.add(scope, "", architecture.stack)
     recipes.add("", "", {"lm_head.weight": rule("output.weight")})

@@ -114,7 +114,6 @@ class Recipes(dict[str, Recipe]):
         return rule.joined is not None and not rule.new_axis and len(types) > 1
 
     def _fitting(self, rule: Rule, names: list[str]) -> Recipe:
-        """Raises WrongShapeError if the tensors have too few axes for the rule, or empty ones."""
         try:
             return self._recipe(rule, names)
         except (IndexError, ZeroDivisionError):
@@ -214,7 +213,7 @@ def _reordered(recipe: Recipe, order: Order) -> Recipe:
 
 
 def _of_all(part: int, gated: bool, step: Step | None) -> Step:
-    """Rows of queries, keys or values, by `part`, of one matrix or bias of them all."""
+    """`part` is queries, keys or values of one matrix or bias of them all."""
 
     def share(settings: Settings, recipe: Recipe) -> Recipe:
         (whole,) = recipe.parts

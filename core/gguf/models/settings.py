@@ -93,7 +93,6 @@ class Settings:
         return found
 
     def rows(self, name: str, axes: int = 2) -> int:
-        """Rows of each matrix of `name`. Raises MissingTensorError, WrongShapeError."""
         shape = self.tensor(name).shape
         if len(shape) != axes:
             raise WrongShapeError(f"{name} in {self.name} should have {axes} axes: {list(shape)}.")
@@ -112,7 +111,6 @@ class Settings:
 
     @property
     def num_layers(self) -> int:
-        """Layers of the text stack; those of an MTP head follow them."""
         layers = self.blocks("block_count") - self.count("nextn_predict_layers", 0)
         if layers <= 0:
             raise self._fault("block_count", "no number of layers")
@@ -126,7 +124,6 @@ class Settings:
 
     @property
     def kv_heads(self) -> list[int]:
-        """KV heads of each layer; 0 for one without attention."""
         return self.each("attention.head_count_kv", self.num_layers)
 
     @property
@@ -153,7 +150,6 @@ class Settings:
         return [each for each in range(self.num_layers) if f"blk.{each}.{name}" in self.tensors]
 
     def common(self, head_dim: int | None = None) -> Config:
-        """The keys that families spell alike; `head_dim` is that of files that don't say it."""
         return self.sizes() | {
             "num_key_value_heads": max(self.kv_heads) or 1,
             "head_dim": self.head_dim if head_dim is None else self.head_dim_or(head_dim),
@@ -163,7 +159,6 @@ class Settings:
         }
 
     def sizes(self) -> Config:
-        """The settings of `common` that don't concern keys and values."""
         layers = self.num_layers
         table = self.tensor("token_embd.weight")
         inner = max(self.each("feed_forward_length", layers, 0))  # 0 if all layers have experts

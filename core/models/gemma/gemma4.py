@@ -190,7 +190,6 @@ class Gemma4Config(Settings):
 
     @property
     def tied(self) -> bool:
-        """The top level wins over `text_config`."""
         here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
         return bool((inner is None or inner) if here is None else here)
 

@@ -56,7 +56,6 @@ class Lfm2VlConfig(Settings):
 
     @property
     def tied(self) -> bool:
-        """The older key wins, as in transformers."""
         return self.tie_word_embeddings if self.tie_embedding is None else self.tie_embedding
 
 

@@ -21,13 +21,7 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import (
-    Body,
-    format_of,
-    number_of,
-    sampling_of,
-    thinking_of,
-)
+from core.server.requests.parameters import Body, format_of, number_of, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -45,8 +39,6 @@ def _wants_usage(body: Body) -> bool:
 
 
 class _ChoiceWriter(Writer):
-    """Writes bodies with one choice, or none."""
-
     def __init__(self, model: str, usage: bool, prefix: str) -> None:
         super().__init__(model)
         self._id, self._usage = f"{prefix}-{secrets.token_hex(12)}", usage
@@ -158,11 +150,7 @@ class ChatWriter(_ChoiceWriter):
         return self._whole("chat.completion", ended, logprobs, message=message)
 
     def _chunk(
-        self,
-        delta: Body,
-        reason: str | None = None,
-        logprobs: Body | None = None,
-        **more: object,
+        self, delta: Body, reason: str | None = None, logprobs: Body | None = None, **more: object
     ) -> bytes:
         return event({**self._body(_CHUNK, reason, logprobs, delta=delta), **more})
 
@@ -202,7 +190,6 @@ def _read(body: Body, _reader: Reader, client: str, model: str) -> Call:
 
 
 def _prompt_of(prompt: object) -> str:
-    """One text, alone or in a list. Raises Refusal."""
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):

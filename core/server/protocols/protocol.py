@@ -19,8 +19,6 @@ from core.server.requests.refusals import Refusal
 
 
 class Writer(ABC):
-    """Writes one answer, as a stream or as a whole."""
-
     media_type = "text/event-stream"
     # A comment, which every reader of event streams skips.
     keep_alive = b": waiting\n\n"
@@ -35,7 +33,7 @@ class Writer(ABC):
         return b""
 
     def _unsent(self, call: ToolCall) -> tuple[bool, str]:
-        """True for a call that begins, and what was not sent yet of its arguments."""
+        """True for a call that begins, and the part of its arguments that wasn't sent yet."""
         begins = call.id != self._call_id
         if begins:
             self._call_id, self._sent = call.id, 0

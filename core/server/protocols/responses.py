@@ -17,13 +17,7 @@ from core.server.protocols.protocol import (
 )
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import (
-    Body,
-    format_of,
-    number_of,
-    sampling_of,
-    thinking_of,
-)
+from core.server.requests.parameters import Body, format_of, number_of, sampling_of, thinking_of
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 

@@ -1,1 +1,0 @@
-"""A client's request: its messages, pictures and parameters, and why it was refused."""

@@ -20,9 +20,9 @@ _MODELS_OWN = SamplingParams()
 @dataclass(frozen=True, slots=True)
 class Ask:
     """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
-    `thinking` None leaves the choice to the model's template; `model` is the one that is to answer,
-    "" for any. With `logprobs` tokens are reported, each with so many alternatives. The fields are
-    the protocol's names for the conversation and for the format, for errors."""
+    `thinking` None leaves the choice to the template; `model` "" is any. With `logprobs` tokens are
+    reported, each with so many alternatives. The fields are the protocol's names for the
+    conversation and for the format, for errors."""
 
     conversation: Conversation
     client: str
@@ -38,8 +38,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More of a reply. While the prompt is read there is no text, but the `stats` so far: the first
-    ones say that the request was accepted. A `call` that isn't `whole` has the arguments so far."""
+    """While the prompt is read there is no text, but the `stats` so far: the first ones say that
+    the request was accepted. A `call` that isn't `whole` has the arguments so far."""
 
     answer: str = ""
     reasoning: str = ""
@@ -51,10 +51,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`side`: it ran on a branch of its own, which evicts and keeps nothing. `calls`: the reply
-    calls tools. `volatile` names lines of the system prompt that were left out or pinned;
-    `stop` is the stop string that ended the reply; `logprobs` are the answer's tokens, None if
-    nobody asked for them."""
+    """`side`: it ran on a branch of its own, which evicts and keeps nothing. `volatile` names lines
+    of the system prompt that were left out or pinned; `stop` is the stop string that ended the
+    reply; `logprobs` are the answer's tokens, None if nobody asked for them."""
 
     reason: FinishReason
     stats: RequestStats

@@ -30,7 +30,7 @@ _IGNORED_TYPES = ("redacted_thinking", "cache_control")
 @dataclass
 class Said:
     """One message: its parts in order, the thought before a reply, the calls after it, and the
-    results before what a user says."""
+    results before the user's text."""
 
     role: str
     parts: list[ContentPart] = field(default_factory=list)
@@ -151,7 +151,6 @@ class Reader:
         raise Refusal(f"Parts of type {kind!r} can't be read.", f"{field}.type")
 
     def _image(self, part: Any, field: str) -> ImagePart:
-        """A picture as a base64 text, a data URL, or a part that has one of both."""
         source = part.get("source") if isinstance(part, dict) else None
         if isinstance(source, dict) and source.get("type") == "base64":
             image = self._pictures.put(source.get("data"), f"{field}.source.data")
@@ -165,7 +164,6 @@ class Reader:
 
 
 def _call(call: object, field: str) -> ToolCall:
-    """A call as chat completions and Ollama have it."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict):
         raise Refusal("A call must be an object with a function.", field)

@@ -79,7 +79,6 @@ class Pictures:
                 self._drop_old()
 
     def clear(self) -> None:
-        """Delete all pictures, of earlier processes too; no request may be open."""
         self._blobs.clear()
         self._sizes.clear()
 

@@ -29,7 +29,6 @@ class Tools:
     parallel: bool = True
 
     def format(self, syntax: ToolSyntax) -> ReplyFormat | None:
-        """The format of a reply that has to be calls. Raises Refusal."""
         if not self.must:
             return None
         functions = [
@@ -86,7 +85,6 @@ def _named(choice: object) -> str:
 
 
 def _tool(tool: object, field: str) -> Tool | None:
-    """A function in the form that templates get: OpenAI's of chat completions."""
     if not isinstance(tool, dict):
         raise Refusal("A tool must be an object.", field)
     if tool.get("type") not in (None, "function", "custom"):

@@ -73,7 +73,6 @@ class Fields:
         return self._values.get(key)
 
     def expect(self, known: tuple[object, ...], *keys: str, default: Any = None) -> None:
-        """Raise UnsupportedQuantisationError unless the value is one of `known`."""
         key, value = self._first(keys, default)
         if isinstance(value, str):
             value = value.lower()
@@ -143,21 +142,20 @@ def _read_modelopt(fields: Fields) -> Float4Format:
     fields.expect(("nvfp4",), "quant_algo")
     for _, group in fields.section("config_groups").sections():
         group.section("weights").expect((16,), "group_size", default=16)
-    return Float4Format(16, "weight", "weight_scale_2")
+    return Float4Format(16, ".weight", whole=".weight_scale_2")
 
 
 _PACKED = "pack-quantized"
 _FLOAT4 = {
     "nvfp4-pack-quantized": (
         "tensor_group",
-        Float4Format(16, "weight_packed", "weight_global_scale"),
+        Float4Format(16, ".weight_packed", whole=".weight_global_scale", divides=True),
     ),
-    "mxfp4-pack-quantized": ("group", Float4Format(32, "weight_packed")),
+    "mxfp4-pack-quantized": ("group", Float4Format(32, ".weight_packed")),
 }
 
 
 def _read_compressed(fields: Fields) -> PackQuantizedFormat | Float4Format:
-    """Layers may be listed in several groups if all are stored alike."""
     fields.expect((_PACKED, *_FLOAT4), "format")
     kind = fields.word("format")
     # A sparse file is another format, and a rotation would have to be undone in every forward.
@@ -207,10 +205,11 @@ def _group_size(fields: Fields, *keys: str) -> int:
 
 
 # By `quant_method`. Raise BrokenConfigError, UnsupportedQuantisationError.
-READERS: Mapping[str, Callable[[Fields], Format]] = {
+READERS: Mapping[str, Callable[[Fields], Format | Float4Format]] = {
     "fp8": _read_fp8,
     "gptq": _read_gptq,
     "awq": _read_awq,
     "compressed-tensors": _read_compressed,
     "modelopt": _read_modelopt,
+    "mxfp4": lambda fields: Float4Format(32, "_blocks", "_scales", grouped=True),  # gpt-oss
 }

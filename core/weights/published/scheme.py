@@ -1,8 +1,8 @@
 """`quantization_config` of config.json: the format, and the modules that were not quantised.
 
-Modules are listed by name or by regular expression. Python's own matcher can take for ever over a
-pattern such as `(\\w+\\.?)+X`, and nothing can interrupt it. So repetitions and alternatives are
-followed here, all ways at once, in a time bounded by the lengths of pattern and name.
+Modules are listed by name or by regular expression. Python's own matcher can take for ever over
+`(\\w+\\.?)+X`, and nothing can interrupt it. So repetitions and alternatives are followed here, all
+ways at once, in a time bounded by the lengths of pattern and name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from re import _parser as parser  # type: ignore[attr-defined] # the only parser
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.mxfp4 import METHOD as MXFP4
 from core.weights.published.fields import READERS, Fields
-from core.weights.published.formats import Format
+from core.weights.published.formats import Float4Format, Format
 
 MAX_LENGTH = 1_000
 MOST = 200
@@ -39,12 +38,11 @@ _Step = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    format: Format
+    format: Format | Float4Format
     names: frozenset[str] = frozenset()
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
 
     def leaves_out(self, module: str) -> bool:
-        """True if the config lists this module, or one that contains it, as not quantised."""
         levels = _from_root(module).split(".")
         ends = range(1, len(levels) + 1)
         found = (".".join(levels[start:end]) for end in ends for start in range(end))
@@ -54,13 +52,10 @@ class Scheme:
 def read_scheme(
     config: Mapping[str, Any], check: Callable[[], None] = lambda: None
 ) -> Scheme | None:
-    """None for plain weights. Raises BrokenConfigError, UnsupportedQuantisationError."""
     fields = _find(config)
     if fields is None:
         return None
     method = fields.word("quant_method")
-    if method == MXFP4:  # whose blocks a folder reads by itself
-        return None
     reader = READERS.get(method)
     if reader is None:
         raise UnsupportedQuantisationError(
@@ -81,7 +76,6 @@ def read_scheme(
 
 
 def _find(config: Mapping[str, Any]) -> Fields | None:
-    """At the top, under its older name, or next to the text model's keys."""
     text = config.get("text_config")
     places = [("quantization_config", config), ("compression_config", config)]
     if isinstance(text, dict):
@@ -140,7 +134,6 @@ class Patterns:
 
 
 def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _Step:
-    """Raises ValueError beyond so many nested repetitions and levels."""
     if not levels:
         raise ValueError("nested too deeply")
     steps = [_step(kind, detail, repeats, levels - 1) for kind, detail in nodes]
@@ -156,7 +149,6 @@ def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _S
 
 
 def _step(kind: Any, detail: Any, repeats: int, levels: int) -> _Step:
-    """Raises ValueError for a kind that isn't followed."""
     match str(kind):
         case "LITERAL":
             character = chr(detail)
