@@ -110,6 +110,8 @@ class ServerController(QObject):
         # Texts of the latest requests by number, only while the user wants to see them.
         self.keeps_content = False
         self.contents: OrderedDict[int, str] = OrderedDict()
+        # Why contexts can't be kept on disk, '' if they can, by the last request with numbers.
+        self.disk_trouble = ""
         self._listed = QTimer(self, singleShot=True, interval=SHOW_EVERY_MS)
         self._listed.timeout.connect(self.listed)
         engine.changed.connect(self._on_engine)
@@ -293,6 +295,10 @@ class ServerController(QObject):
                 pass
 
     def _list(self, seen: RequestSeen) -> None:
+        if seen.written:
+            trouble, self.disk_trouble = self.disk_trouble, seen.disk_trouble or ""
+            if trouble != self.disk_trouble:
+                self.changed.emit()
         self.requests[seen.number] = seen
         while len(self.requests) > MOST_SHOWN:
             self.requests.popitem(last=False)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from core.server.messages import RequestSeen
 from desktop import theme
+from desktop.context.context import disk_trouble_words
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
@@ -107,6 +108,7 @@ class AccessBox(QFrame):
             tr("Load another model of this computer when a program asks for it by name"),
         )
         self._state = Label(name="serverState", style="muted small", wraps=True)
+        self._disk_trouble = _warning("serverDiskTrouble", "")
         self._warning = _warning(
             "serverLanWarning",
             tr(
@@ -121,6 +123,7 @@ class AccessBox(QFrame):
         column(
             on,
             self._state,
+            self._disk_trouble,
             self._form(server),
             lan,
             self._warning,
@@ -218,6 +221,9 @@ class AccessBox(QFrame):
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
         theme.restyle(self._state)
+        trouble = server.disk_trouble
+        self._disk_trouble.setText(disk_trouble_words(trouble) if trouble else "")
+        self._disk_trouble.setVisible(bool(trouble))
         self._address.setText(self._url)
         words = tr(
             "There is a key. Only its digest is stored, so it can't be shown again; a new key "

@@ -231,6 +231,10 @@ class MainWindow(QMainWindow):
     def _open_last(self) -> None:
         """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
+        chats = self._parts.chat_list.chats
+        if self._parts.restored and chats:
+            # The number is of a chat from before.
+            last = max(chats, key=lambda each: each.used).id
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
         if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:

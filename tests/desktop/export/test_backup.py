@@ -143,6 +143,7 @@ async def test_what_was_there_is_kept_beside(
     press(app, "restoreYes")
     await app.gone.wait()
     again = await open_app(FakeEngine())
+    await until(lambda: again.parts.chats.shown)
     assert await contents(again.parts) == before
     # The other one was the backup of the day.
     (aside,) = (

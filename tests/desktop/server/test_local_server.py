@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.api.stats import RequestStats
 from core.client.child import Child
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
@@ -319,6 +320,22 @@ async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
     assert (await answered).choices[0].message.content == ""
     await engine.die()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
+
+
+async def test_the_page_says_why_contexts_are_not_kept_on_disk(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    key = await switched_on(app)
+    for trouble in ("The disk is full.", None):
+        number = len(engine.asked)
+        running = asyncio.ensure_future(asked(app, key, HELLO))
+        await until(lambda number=number: len(engine.asked) > number)
+        stats = RequestStats(prompt_tokens=10, reply_tokens=2, disk_trouble=trouble)
+        engine.asked[-1].finish("Shapes.", stats=stats)
+        await running
+        await until(lambda said=trouble: (said or "") in words(app, "serverDiskTrouble"))
+    await until(lambda: words(app, "serverDiskTrouble") == "")
 
 
 async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
