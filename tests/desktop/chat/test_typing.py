@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from desktop.chat.compose.composer import size_text
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
@@ -18,6 +17,7 @@ from core.api.chat import SystemMessage
 from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat import drafts
+from desktop.chat.compose.composer import size_text
 from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
