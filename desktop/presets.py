@@ -187,7 +187,7 @@ class ChatSettingsDialog(Dialog):
             row(None, close),
         )
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=10)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
         settings.changed.connect(self._show)
         settings.engine.changed.connect(self._show)
         self._show()

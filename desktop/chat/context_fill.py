@@ -109,6 +109,10 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
     )
 
 
+def ids_in_prompt(chat_path: ChatPath) -> tuple[int, ...]:
+    return tuple(each.id for each in chat_path.in_prompt)
+
+
 def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
     """A multiple of the grid that holds the chat and a reply; None if that is too long."""
     wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
@@ -227,6 +231,8 @@ class DraftSize(Controller):
         # The counted text, the tokenizer, and the count.
         self._counted = ("", "", 0)
         self._counting = False
+        # The model, the messages that it has prefilled with nothing after them, and their tokens.
+        self._settled: tuple[str, tuple[int, ...], int] = ("", (), 0)
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
         chat.placed.connect(self._begin)
@@ -251,6 +257,11 @@ class DraftSize(Controller):
         self._wanted = text if text.strip() else ""
         self._begin()
 
+    def note_settled(self, messages: tuple[int, ...], tokens: int) -> None:
+        if self._engine.model is not None:
+            self._settled = (self._engine.model.fingerprint, messages, tokens)
+            self.changed.emit()
+
     def _known(self) -> int | None:
         model = self._engine.model
         text, tokenizer, tokens = self._counted
@@ -264,6 +275,8 @@ class DraftSize(Controller):
             return context_used(live.stats)
         assert model is not None
         path = self._chat.shown_path
+        if self._settled[:2] == (model.fingerprint, ids_in_prompt(path)):
+            return self._settled[2]
         if not path.path:
             path = replace(path, system=self._chat.instructions)
         return fill_of(path, model.context_length).tokens

@@ -66,13 +66,18 @@ class Deletion(Controller):
         pictures: PictureController,
         search: SearchController,
         folders: Folders,
+        compared: Callable[[], set[str]],
     ) -> None:
+        """`compared`: the picture files that a comparison needs."""
         super().__init__(services)
         self._chats = chats
         self._chat = chat
         self._pictures = pictures
         self._search = search
         self._folders = folders
+        self._compared = compared
+        # Files of pictures that only a comparison or an edit needs.
+        self._spared: set[str] = set()
         self._sending = False
         self._engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
@@ -99,7 +104,7 @@ class Deletion(Controller):
         """Call while the engine still runs and no task does."""
         try:
             # Closing the file empties its log.
-            await self._delete_rows_and_files(await self._old_ones())
+            await self._delete_rows_and_files(await self._old_ones(), closing=True)
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
                 await asyncio.wait_for(self._send_all(), CLOSING_PATIENCE_S)
@@ -116,7 +121,9 @@ class Deletion(Controller):
                 await self._database.back_up_daily()
                 await self._chats.refresh()
 
-    async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+    async def _delete_rows_and_files(
+        self, purge: Purge, spare: Collection[Path] = (), closing: bool = False
+    ) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
             attachments.collect_documents(connection)
@@ -136,8 +143,10 @@ class Deletion(Controller):
                     await deleted(backups.remove, self._folders.database, spare)
                     await self._search.forget()
             finally:
-                if any(purged) or not backups.names_pictures(self._folders.database):
-                    await self._remove_unused(self._chat.digests())
+                kept = backups.names_pictures(self._folders.database)
+                if any(purged) or self._spared or not kept:
+                    compared = set[str]() if closing else self._compared()
+                    await self._remove_unused(self._chat.digests() | compared)
 
     def _remove_backups(self, spare: Collection[Path] = (), aside: bool = False) -> None:
         """Call before a commit, so that a crash leaves none with deleted data."""
@@ -173,9 +182,11 @@ class Deletion(Controller):
         self.everything_gone.emit()
 
     async def _remove_unused(self, held: set[str]) -> None:
-        known = await self._database.run(attachments.digests)
-        used = held | restored.digests(self._folders)
+        known = self._spared | await self._database.run(attachments.digests)
+        used = restored.digests(self._folders)
         used |= await self._database.run(attachments.collect_pictures)
+        self._spared = known & held - used
+        used |= held
         # Of what no chat ever knew, a file that was kept may show it.
         kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)

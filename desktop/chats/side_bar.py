@@ -176,10 +176,9 @@ class SideBar(QFrame):
         self._open_trash.setIcon(theme.icon("trash", "muted"))
 
     def _count_trash(self) -> None:
-        items, chats = self._chats.trash.items, self._chats.trash.chats
+        items = self._chats.trash.items
         self._open_trash.setVisible(bool(items))
-        words = tr("Deleted chats ({})") if items == chats else tr("Deleted ({})")
-        self._open_trash.set_words(words.format(format_count(len(items))))
+        self._open_trash.set_words(tr("Trash ({})").format(format_count(len(items))))
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)

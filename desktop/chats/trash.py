@@ -81,7 +81,7 @@ class TrashPage(QWidget):
         self.setObjectName("trashPage")
         self._trash = trash
         self.list = QListView()
-        set_up_chats(self.list, "trashList", tr("Deleted chats"), trash, self._show_menu)
+        set_up_chats(self.list, "trashList", tr("Trash"), trash, self._show_menu)
         self._menu = named(QMenu(self), "trashMenu")
         self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
         self._menu.addAction(
@@ -115,7 +115,7 @@ class TrashPage(QWidget):
     def _build(self) -> None:
         back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")
         back.clicked.connect(self.left)
-        head = row(back, (Label(tr("Deleted chats"), style="heading"), 1))
+        head = row(back, (Label(tr("Trash"), style="heading"), 1))
         note = tr("Kept for {} days, then deleted for good.").format(TRASH_DAYS)
         said = Label(note, style="muted small", wraps=True)
         buttons = (self._restore, self._delete, self._delete_all)

@@ -85,6 +85,10 @@ class CompareController(Controller):
                 self._request.cancel()
             self.changed.emit()
 
+    def digests(self) -> set[str]:
+        """The files that a reply needs if it is kept."""
+        return {each.digest for each in self._asked[1]}
+
     def forget(self) -> None:
         self.stop()
         self.sides, self._asked = (), ("", ())
@@ -141,7 +145,7 @@ class CompareController(Controller):
 
         def tell(done: int, total: int) -> None:
             percent = 100 * done // max(1, total)
-            self._say(side, tr("Loading the model: {percent}%").format(percent=percent))
+            self._say(side, tr("Loading the model: {percent} %").format(percent=percent))
 
         self._say(side, tr("Loading the model"))
         return await client.load(settings, tell)

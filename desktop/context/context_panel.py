@@ -155,7 +155,7 @@ def _kept_rows() -> tuple[Row, ...]:
 def _without_request(view: ContextView) -> tuple[str, str]:
     limit = format_count(view.model.context_length if view.model else 0)
     tokens = count_of(view.strip.num_tokens, "token")
-    if view.strip.num_tokens and view.begun:
+    if view.strip.num_tokens and (view.begun or view.foreign):
         words = tr("The context holds {tokens} of this chat.")
         return tr("Ready to continue"), words.format(tokens=tokens)
     if view.strip.num_tokens:
@@ -274,6 +274,8 @@ def _difference(strip: Strip, reasoned: bool) -> str:
     asked, held = strip.num_asked, strip.num_tokens
     if not strip.known or strip.asked == strip.parts or not 0 < held < asked:
         return ""
+    if strip.differs is not None and held <= strip.differs:
+        return ""  # The reply is not in it.
     if reasoned:
         words = tr(
             "Later turns leave out this reply's reasoning: {held} of {asked} stay in the context."

@@ -19,6 +19,7 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
+from desktop.chat.context_fill import ids_in_prompt
 from desktop.chat.conversation import conversation_of, draft_message
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
@@ -40,6 +41,8 @@ class IdlePrefill(Controller):
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
+    # A whole path and no more is prefilled: ids of its messages, and its tokens.
+    settled = Signal(object, int)
 
     def __init__(
         self,
@@ -123,7 +126,7 @@ class IdlePrefill(Controller):
     async def _settle(self, live: LiveReply) -> None:
         chat_path = await self._ending_with(live.chat, live.message)
         if chat_path is not None:
-            await self._follow(self._prefill(live.chat, chat_path), live.message)
+            await self._follow(self._prefill(live.chat, chat_path), live.message, chat_path)
 
     async def _open(self, chat: int, end: int) -> None:
         chat_path = await self._ending_with(chat, end)
@@ -131,7 +134,7 @@ class IdlePrefill(Controller):
         if chat_path is None or self._opened != end or self._chat.running is not None:
             return
         self._opening = self._prefill(chat, chat_path)
-        await self._follow(self._opening, end)
+        await self._follow(self._opening, end, chat_path)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
         """None unless it is still the last message and the loaded model answers this chat."""
@@ -171,11 +174,17 @@ class IdlePrefill(Controller):
         )
         return self._engine.client.ask(command)
 
-    async def _follow(self, request: Request[Prepared], end: int | None) -> None:
+    async def _follow(
+        self, request: Request[Prepared], end: int | None, whole: ChatPath | None = None
+    ) -> None:
         async for event in request:
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)
                 self.prepared.emit(end, event)
+                end = event.parts[-1].end if event.parts else 0
+                # Else its last message could not be prefilled.
+                if whole is not None and end > max(event.message_starts, default=end):
+                    self.settled.emit(ids_in_prompt(whole), end)
             elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
                 self._settings.note_outcome(event.error)
 

@@ -25,9 +25,10 @@ SPACING = 4
 
 
 class DocumentChip(QFrame):
-    """`pages_asked(keeps text)`: add the pages as pictures."""
+    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put it into the field."""
 
     opened = Signal()
+    text_asked = Signal()
     removed = Signal()
     pages_asked = Signal(bool)
 
@@ -47,10 +48,14 @@ class DocumentChip(QFrame):
         self._more = IconButton("more", tr("Text, pictures or both"), name="documentMore")
         self._more.clicked.connect(self._open_menu)
         self._more.hide()
+        tip = tr("Put it into the message as plain text")
+        self.as_text = IconButton("edit", tip, name="documentAsText")
+        self.as_text.clicked.connect(self.text_asked)
+        self.as_text.hide()
         remove = IconButton("close", tr("Remove this document"), name="documentRemove", pixels=12)
         remove.clicked.connect(self.removed)
         remove.setVisible(removable)
-        parts = (self._face, (self._caption, 1), self._more, remove)
+        parts = (self._face, (self._caption, 1), self._more, self.as_text, remove)
         row(*parts, of=self, margins=(4, 2, 4, 2), spacing=4)
         self.setFocusProxy(self._face)
         theme.signals().changed.connect(self._draw)
@@ -95,6 +100,7 @@ class DocumentStrip(QScrollArea):
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
+    text_asked = Signal(int)
     pages_asked = Signal(int, bool)
 
     def __init__(self, name: str) -> None:
@@ -141,6 +147,8 @@ class DocumentStrip(QScrollArea):
                 caption = tr("{caption}: more than fits, choose parts").format(caption=caption)
             offers = document.paged and each.path is not None
             chip.say(caption, is_long or not has_text(document), offers)
+            # Only a text without a file.
+            chip.as_text.setVisible(not document.paged and not document.source)
         self._fit()
 
     def _keep(self, numbers: Sequence[int]) -> None:
@@ -155,6 +163,7 @@ class DocumentStrip(QScrollArea):
             chip = self._chips[number] = DocumentChip(name, removable)
             chip.opened.connect(lambda: self.open_asked.emit(number))
             chip.removed.connect(lambda: self.remove_asked.emit(number))
+            chip.text_asked.connect(lambda: self.text_asked.emit(number))
             chip.pages_asked.connect(lambda keeps: self.pages_asked.emit(number, keeps))
             self._column.insertWidget(len(self._chips) - 1, chip)
         return self._chips[number]

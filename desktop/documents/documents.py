@@ -6,7 +6,7 @@ A document is read once, and found again by its file's digest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from desktop.documents.parts import estimated_tokens, prompt_text
 from desktop.documents.reading import (
     MOST_FILES,
     DocumentReader,
+    document_of_text,
     files_in,
     kind_of,
     read_document_file,
@@ -72,6 +73,16 @@ class DocumentController(Controller):
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
+
+    def add_text(self, draft: Draft, text: str) -> int:
+        """Add a pasted text; returns its number."""
+        name = tr("Pasted text, {count} characters").format(count=format_count(len(text)))
+        each = DraftDocument(name, progress=tr("Waiting…"))
+        draft.documents.append(each)
+        self.changed.emit(draft)
+        read = partial(self._in_thread, partial(document_of_text, name, text))
+        self._tasks.spawn(self._take(draft, each, read), tr("Adding a pasted text"))
+        return each.number
 
     def remove(self, draft: Draft, number: int) -> None:
         draft.documents = [each for each in draft.documents if each.number != number]
@@ -149,7 +160,8 @@ class DocumentController(Controller):
         draft.documents += taken
         self.changed.emit(draft)
         for each in taken:
-            self._tasks.spawn(self._take(draft, each), tr("Adding files"))
+            read = partial(self._read, draft, each)
+            self._tasks.spawn(self._take(draft, each, read), tr("Adding files"))
 
     async def _sorted(self, draft: Draft, paths: list[Path]) -> list[Path]:
         """Returns documents; adds pictures."""
@@ -186,19 +198,21 @@ class DocumentController(Controller):
         pictures += [path for path, kind in zip(paths, kinds, strict=True) if kind == "picture"]
         documents += [path for path, kind in zip(paths, kinds, strict=True) if kind == "document"]
         others = kinds.count("other")
-        if others or not paths:
+        if not paths:
+            refusals.append(Refusal(folder.name, said=tr("there are no files in it.")))
+        if others:
             words = tr("files in it that are neither pictures nor documents: {count}.")
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
-    async def _take(self, draft: Draft, each: DraftDocument) -> None:
+    async def _take(
+        self, draft: Draft, each: DraftDocument, reading: Callable[[], Awaitable[Document]]
+    ) -> None:
         """If refused, remove it from the draft."""
-        assert each.path is not None
         async with self._turn:
             if each not in draft.documents:
                 return
             try:
-                data = await answered(partial(read_document_file, each.path))
-                read = await self._read(draft, each, data)
+                read = await reading()
             except (WaymarkError, OSError) as error:
                 self.remove(draft, each.number)
                 reason = (
@@ -215,7 +229,9 @@ class DocumentController(Controller):
         self.changed.emit(draft)
         await self._count(draft, each)
 
-    async def _read(self, draft: Draft, each: DraftDocument, data: bytes) -> Document:
+    async def _read(self, draft: Draft, each: DraftDocument) -> Document:
+        assert each.path is not None
+        data = await answered(partial(read_document_file, each.path))
         source = await self._in_thread(partial(source_of, data, each.name))
         known = await self._database.run(attachments.extracted, source)
         if known is not None:

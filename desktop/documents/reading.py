@@ -19,9 +19,11 @@ from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, picture
 from core.client.blobs import open_regular
 from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
+from core.helper.sections import sections
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.store.tables.attachments import PART_END, document_of
+from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Document
 
 FileKind: TypeAlias = Literal["picture", "document", "folder", "other"]
@@ -88,6 +90,12 @@ def read_document_file(path: Path) -> bytes:
         limit = format_bytes(MAX_DOCUMENT_BYTES)
         raise DocumentTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
     return data
+
+
+def document_of_text(name: str, text: str) -> Document:
+    """A document without a file; its sections are the text, unchanged when joined."""
+    text = storable(text).replace(PART_END, "\n")
+    return document_of(name, False, PART_END.join(sections(text, has_headings=False)))
 
 
 def source_of(data: bytes, name: str) -> str:

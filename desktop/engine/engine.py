@@ -30,6 +30,8 @@ class EngineController(QObject):
     model_loaded = Signal(object)
     # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
+    # Why a model was not loaded.
+    not_loaded = Signal(str)
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:
@@ -230,7 +232,9 @@ class EngineController(QObject):
             words = tr("{model} was not loaded. {title}: {message}")
             name = shown_name(settings.path)
             title, message = in_language(failure.title), in_language(failure.message)
-            self._rest(words.format(model=name, title=title, message=message))
+            trouble = words.format(model=name, title=title, message=message)
+            self._rest(trouble)
+            self.not_loaded.emit(trouble)
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         model = self.client.model
@@ -240,9 +244,7 @@ class EngineController(QObject):
             remember_names({model.path: model.name})
         phase = Phase.READY if model else Phase.EMPTY
         self._set(EngineStatus(phase, model, trouble=trouble, cancelled=cancelled))
-        if trouble:
-            self.said.emit(trouble)
-        elif model:
+        if model and not trouble:
             self.model_loaded.emit(model)
 
     def _on_progress(self, done: int, total: int) -> None:
@@ -281,6 +283,8 @@ class EngineController(QObject):
         if words or self.client.model:
             self.loaded = self.client.wanted or self.loaded
             self._rest(words)
+            if words:
+                self.said.emit(words)
         elif self.status.phase is Phase.RESTARTING:
             phase = Phase.LOADING if self.client.wanted else Phase.EMPTY
             self._set(EngineStatus(phase, trouble=self.status.trouble))

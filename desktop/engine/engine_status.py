@@ -67,7 +67,7 @@ class EngineStatus:
                 return tr("Starting the engine")
             case Phase.LOADING if self.total:
                 percent = 100 * self.done // self.total
-                return tr("Loading the model: {percent}%").format(percent=percent)
+                return tr("Loading the model: {percent} %").format(percent=percent)
             case Phase.LOADING:
                 return tr("Loading the model")
             case Phase.READY if self.model:

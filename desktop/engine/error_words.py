@@ -189,7 +189,7 @@ _MESSAGES = (
     # Replies
     QT_TRANSLATE_NOOP(
         "",
-        "It is {length} tokens long, and the context holds {limit}. Nothing was cut off.",
+        "The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.",
     ),
     QT_TRANSLATE_NOOP("", "Write a message first."),
     QT_TRANSLATE_NOOP("", "The last message is empty."),
@@ -206,8 +206,9 @@ _MESSAGES = (
     ),
     QT_TRANSLATE_NOOP("", "The template used too much memory, so it was stopped."),
     QT_TRANSLATE_NOOP("", "This model's chat template has no place for pictures."),
-    QT_TRANSLATE_NOOP("", "No token of this model goes on with the reply in this form."),
-    QT_TRANSLATE_NOOP("", "The reply that is gone on with is not of this form."),
+    QT_TRANSLATE_NOOP("", "No token of this model continues the reply in this format."),
+    QT_TRANSLATE_NOOP("", "The reply to continue is not in this format."),
+    QT_TRANSLATE_NOOP("", "The format has become too complex to go on."),
     QT_TRANSLATE_NOOP("", "Servers take only JSON, with or without a schema."),
     QT_TRANSLATE_NOOP(
         "",
@@ -283,7 +284,7 @@ _MESSAGES = (
     QT_TRANSLATE_NOOP("", "The other disk is full. The model stays in its place."),
     QT_TRANSLATE_NOOP("", "It is there already."),
     QT_TRANSLATE_NOOP("", "The model stays where it was."),
-    QT_TRANSLATE_NOOP("", "Reading its headers ended the process that reads them."),
+    QT_TRANSLATE_NOOP("", "The process that reads its headers crashed."),
     # Servers
     QT_TRANSLATE_NOOP("", "The address has to be like https://host or host:8000."),
     QT_TRANSLATE_NOOP(

@@ -158,9 +158,9 @@ class ExportController(Controller):
                 QPrinter.PrinterState.Aborted,
             ):
                 raise ExportError(tr("The printer did not accept the pages."))
-            self.said.emit(
-                tr("Sent to {}.").format(printer.outputFileName() or printer.printerName())
-            )
+            file = printer.outputFileName()
+            words = tr("Printed to {}.") if file else tr("Sent to {}.")
+            self.said.emit(words.format(file or printer.printerName()))
 
     async def _archived(self, chats: Sequence[int]) -> AsyncIterator[ArchivedChat]:
         """Skips chats that no longer exist."""

@@ -177,6 +177,9 @@ class MarkdownWriter(Writer):
             self._say(f"## {author(message)}\n\n")
             for document in message.documents:
                 self._say(f"[{tr('Document')}: {document.name}]\n\n")
+                found = chat.documents[document.document]
+                if not found.paged:
+                    self._say("> " + found.text.replace("\f", "").replace("\n", "\n> ") + "\n\n")
             for picture in message.pictures:
                 self._say(f"[{tr('Picture')}: {picture.name}]\n\n")
             self._say(f"{message.text}\n\n")
@@ -208,7 +211,8 @@ class HtmlWriter(Writer):
             self._say(f'<article class="{role}"><h2>{html.escape(author(message))}</h2>\n')
             for document in message.documents:
                 self._say(f"<details><summary>{html.escape(document.name)}</summary>")
-                text = chat.documents[document.document].text.replace("\f", "\n")
+                found = chat.documents[document.document]
+                text = found.text.replace("\f", "\n" if found.paged else "")
                 self._say(f"<pre>{html.escape(text)}</pre></details>\n")
             for picture in message.pictures:
                 yield picture

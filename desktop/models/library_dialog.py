@@ -182,7 +182,7 @@ class LibraryDialog(Dialog):
             return tr("No model has these words in its name")
         if self._library.scanning:
             return tr("Looking for models…")
-        return tr("No models yet. Get one, or add a folder that has some")
+        return tr("No models in these folders. Get one, or add a folder that has some")
 
     def _say_state(self) -> None:
         models, status = self._library.models, self._settings.engine.status

@@ -111,7 +111,7 @@ class ModelsDialog(Dialog):
         said = Label(found, style="muted", wraps=True)
         buttons = row(None, cancel, choose)
         column(said, (self._list, 1), buttons, of=self, margins=(11, 11, 11, 11))
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
 
     def model(self) -> str:
         item = self._list.currentItem()

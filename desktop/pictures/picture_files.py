@@ -88,7 +88,7 @@ def not_added(refusals: Iterable[Refusal]) -> str:
             else tr("And {count} more were not added.")
         )
         sentences[SENTENCES_SHOWN:] = [words.format(count=format_count(more))]
-    return " ".join([*grouped, *sentences])
+    return "\n".join([*grouped, *sentences])
 
 
 def _grouped(why: tuple[str, str], names: list[str]) -> str:

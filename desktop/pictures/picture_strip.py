@@ -168,7 +168,7 @@ class PictureStrip(QScrollArea):
 
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
-        png = known.thumbnail if known else b""
+        png = known.thumbnail if known else None
         caption = _caption_of(known) if known else tr("Checking…")
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
@@ -187,7 +187,7 @@ class PictureThumbnail(QWidget):
     removed = Signal()
 
     def __init__(
-        self, png: bytes, caption: str, removable: bool, parent: QWidget | None = None
+        self, png: bytes | None, caption: str, removable: bool, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._removable = removable
@@ -249,9 +249,11 @@ def read_thumbnail(png: bytes) -> QImage:
 
 
 class _PictureFace(QAbstractButton):
-    def __init__(self, png: bytes, parent: QWidget) -> None:
+    def __init__(self, png: bytes | None, parent: QWidget) -> None:
+        """`png` is None while the picture is being checked."""
         super().__init__(parent)
-        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
+        self._waits = png is None
+        self._pixmap = QPixmap.fromImage(read_thumbnail(png or b""))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         set_tip(self, tr("Show this picture large"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -280,7 +282,8 @@ class _PictureFace(QAbstractButton):
     def _paint_picture(self, painter: QPainter) -> None:
         if self._pixmap.isNull():
             painter.setPen(QColor(theme.colours().muted))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, tr("No preview"))
+            if not self._waits:
+                painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, tr("No preview"))
             return
         size = self._pixmap.size()
         fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)

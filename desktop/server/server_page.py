@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QFormLayout,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
@@ -132,7 +132,7 @@ class AccessBox(QFrame):
             spacing=8,
         )
 
-    def _form(self, server: ServerController) -> QFormLayout:
+    def _form(self, server: ServerController) -> QGridLayout:
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
@@ -162,21 +162,24 @@ class AccessBox(QFrame):
             self._pages,
             tr("Pages at these addresses may ask the model from a browser, if they have the key."),
         )
-        form = QFormLayout()
-        for words, controls in (
+        form = QGridLayout()
+        form.setColumnStretch(1, 1)
+        parts = (
             (tr("Address"), row(self._address, self._copy_address, None)),
             (tr("Port"), row(port, None)),
             (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
             (tr("Sleep after"), row(sleep, None)),
             (pages, row((self._pages, 1))),
-        ):
-            form.addRow(Label(words, style="label"), controls)
+        )
+        for line, (words, controls) in enumerate(parts):
+            form.addWidget(Label(words, style="label"), line, 0)
+            form.addLayout(controls, line, 1)
         return form
 
     def _switch(self, setting: str, name: str, words: str) -> QHBoxLayout:
         control = self._controls[setting] = named(Switch(), name, words)
         control.toggled.connect(partial(self._server.change, setting))
-        return row(control, Label(words), None)
+        return row(control, (Label(words, wraps=True, selectable=False), 1))
 
     def _number(self, setting: str, name: str, words: str, least: int, most: int) -> QSpinBox:
         control = self._controls[setting] = named(QSpinBox(), name, words)
@@ -304,7 +307,8 @@ class RequestContent(QWidget):
         self._text = text_box("serverContent", tr("Prompt and reply"))
         self._text.setUndoRedoEnabled(False)
         self._text.setFixedHeight(theme.px(CONTENT_HEIGHT))
-        column(row(self._on, Label(words), None), self._note, self._text, of=self, spacing=8)
+        said = Label(words, wraps=True, selectable=False)
+        column(row(self._on, (said, 1)), self._note, self._text, of=self, spacing=8)
         requests.itemSelectionChanged.connect(self._show)
         server.listed.connect(self._show)
         self._show()

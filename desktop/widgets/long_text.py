@@ -59,13 +59,18 @@ class LongText(QPlainTextEdit):
         self._was_at = 0
         self.cursorPositionChanged.connect(self._leave_mark)
 
-    def take_text(self, text: str) -> None:
+    def take_text(self, text: str, plain: bool = False) -> None:
+        """`plain`: into this field, whatever a subclass does with long texts."""
         text = _LINE_END.sub("\n", text)
         reason = too_long(text)
         if reason:
             self.refused.emit(tr("Not added: {reason}").format(reason=reason))
-        else:
+        elif plain or not self.gave_away(text):
             self.put(text, shows_end=True)
+
+    def gave_away(self, text: str) -> bool:
+        """True if a given text was taken elsewhere."""
+        return False
 
     def put(self, text: str, place: QTextCursor | None = None, shows_end: bool = False) -> None:
         """By default in place of the selection. `shows_end`: scroll to the cursor at the end."""

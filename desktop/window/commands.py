@@ -33,7 +33,16 @@ DEFAULT = "defaultShortcut"
 WHY_NOT = "whyNot"
 # The same key without Shift on many keyboards.
 TWINS = {"Ctrl++": "Ctrl+="}
-EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
+EDITS_TEXT = (
+    "Ctrl+A",
+    "Ctrl+C",
+    "Ctrl+V",
+    "Ctrl+Shift+V",
+    "Ctrl+X",
+    "Ctrl+Y",
+    "Ctrl+Z",
+    "Ctrl+Shift+Z",
+)
 # With Ctrl, Alt or Meta, or a key that types nothing.
 USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
@@ -58,7 +67,7 @@ class CommandPalette(Dialog):
             mode = QHeaderView.ResizeMode.ResizeToContents
             self._list.header().setSectionResizeMode(section, mode)
         column(self.field, (self._list, 1), of=self, margins=(12, 12, 12, 12), spacing=8)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
         self.field.textChanged.connect(self._show)
         self.field.left.connect(self.close)
         self._list.itemActivated.connect(self._act)

@@ -160,7 +160,7 @@ class _Page(Dialog):
         self.buttons = row(None, close)
         parts = (Label(title, style="title"), (scrolled(content, f"{name}Scroll"), 1), self.buttons)
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=12)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
 
     def add_pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
         grid = QGridLayout()
@@ -194,7 +194,7 @@ class ShortcutsDialog(_Page):
         for line, (name, act) in enumerate(actions.items()):
             edit = self._edits[name] = ShortcutEdit(act)
             edit.keySequenceChanged.connect(partial(self._change, name))
-            grid.addWidget(Label(name_of(act)), line, 0)
+            grid.addWidget(Label(name_of(act), wraps=True, selectable=False), line, 0)
             grid.addWidget(edit, line, 1)
         self.inside.addLayout(grid)
         self.inside.addWidget(Label(tr("Keys that can't be changed"), style="heading"))

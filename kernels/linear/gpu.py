@@ -85,7 +85,8 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
 
 def in_words(codes: Tensor) -> Tensor:
     """Byte b of four words is four neighbouring inputs, which a thread loads at once."""
-    return codes.unflatten(-1, (-1, 4, 4)).transpose(-1, -2).reshape(codes.shape)
+    words: Tensor = codes.unflatten(-1, (-1, 4, 4))
+    return words.transpose(-1, -2).reshape(codes.shape)
 
 
 def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:

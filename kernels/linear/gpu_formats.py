@@ -102,7 +102,7 @@ class GpuInt4Format(Int4Format):
 
 
 Trial = tuple[str, Matrix, Matrix, int]
-"""A name, a matrix of 37 outputs on the device, the same in plain torch, and their inputs."""
+"""A name, a matrix of 5 outputs on the device, the same in plain torch, and their inputs."""
 
 
 @cache
@@ -136,7 +136,7 @@ def _tried(trials: Iterable[Trial], device: torch.device) -> Iterator[tuple[str,
 
 
 def _integer_trials(device: torch.device) -> Iterator[Trial]:
-    """The sizes end inside a tile, a group and a pair of groups."""
+    """The sizes end inside a step, a group and a pair of groups."""
     pairs: dict[str, tuple[WeightFormat, WeightFormat]] = {
         "int8": (GpuInt8Format(), Int8Format(None)),
         "int4": (GpuInt4Format(), Int4Format(packed=False)),
@@ -144,7 +144,7 @@ def _integer_trials(device: torch.device) -> Iterator[Trial]:
     generator = torch.Generator().manual_seed(0)
     for name, (weight_format, plain) in pairs.items():
         for num_inputs in (80, 1024):
-            weight = torch.randn(37, num_inputs, generator=generator).to(device)
+            weight = torch.randn(5, num_inputs, generator=generator).to(device)
             kept = weight_format.quantise(weight)
             yield name, weight_format.prepack(kept, None), plain.prepack(kept, None), num_inputs
 
@@ -216,7 +216,8 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
             field(208, 210, torch.float16),
         )
     else:
-        tensors = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        codes, scales = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        return GroupWeight(type.name, shape, (codes, scales))
     return GroupWeight(type.name, shape, tensors)
 
 
@@ -239,7 +240,7 @@ def multiplies_blocks(device: torch.device) -> bool:
 def _block_trials(device: torch.device) -> Iterator[Trial]:
     generator = torch.Generator().manual_seed(0)
     for type, numbers in _NUMBERS.items():
-        blocks = torch.randint(0, 256, (37, 3, 256), dtype=torch.uint8, generator=generator)
+        blocks = torch.randint(0, 256, (5, 3, 256), dtype=torch.uint8, generator=generator)
         inputs = 3 * type.block_values
         blocks = blocks[:, :, : type.block_bytes].contiguous()
         for place in numbers:

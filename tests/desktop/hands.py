@@ -126,9 +126,12 @@ def drop(app: App, data: QMimeData) -> None:
     page.dropEvent(QDropEvent(QPointF(at), action, data, left, none))
 
 
-def paste(app: App, data: QMimeData) -> None:
+def paste(app: App, data: QMimeData, plain: bool = False) -> None:
+    """Press Ctrl+V, or Ctrl+Shift+V."""
     QGuiApplication.clipboard().setMimeData(data)
-    app.window.page.composer.text.paste()
+    control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    keys = control | shift if plain else control
+    QTest.keyClick(app.window.page.composer.text, Qt.Key.Key_V, keys)
     # What a clipboard still holds when Python ends is freed too late, and the process crashes.
     QGuiApplication.clipboard().clear()
 

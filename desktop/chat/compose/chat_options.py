@@ -309,7 +309,7 @@ class FormatDialog(Dialog):
         parts = (title, about, self.text, self.verdict, buttons)
         layout = column(*parts, of=self, margins=(20, 16, 20, 16), spacing=8)
         layout.setStretchFactor(self.text, 1)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
 
     def _on_typed(self) -> None:
         self._use.setEnabled(False)

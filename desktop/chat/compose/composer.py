@@ -256,6 +256,12 @@ def size_text(size: DraftTokens) -> str:
         text = (
             tr("1 token · {left} left") if size.tokens == 1 else tr("{tokens} tokens · {left} left")
         )
+    elif not size.tokens:
+        text = (
+            tr("1 token more than the context holds")
+            if size.left == -1
+            else tr("{over} tokens more than the context holds")
+        )
     else:
         text = (
             tr("1 token, {over} more than the context has left")

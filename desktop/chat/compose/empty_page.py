@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QVBoxLayout, QWidget
 
 from core.api.model_info import ModelInfo
 from core.remote.connection import host_of
@@ -124,7 +124,7 @@ class EmptyPage(QWidget):
         get.clicked.connect(self.get_asked)
         have = Button(tr("Use models I already have"), name="emptyLibrary")
         have.clicked.connect(self.library_asked)
-        row(None, get, have, None, of=self._offer)
+        self._offers = row(None, get, have, None, of=self._offer)
         return self._offer
 
     def _make_missing(self) -> QWidget:
@@ -188,6 +188,11 @@ class EmptyPage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._lay_out()
+        buttons = self._offer.findChildren(Button)
+        needed = sum(each.sizeHint().width() + self._offers.spacing() for each in buttons)
+        fits = needed <= self.width() - 2 * SIDES_PX
+        ways = QBoxLayout.Direction
+        self._offers.setDirection(ways.LeftToRight if fits else ways.TopToBottom)
 
     def _draw(self) -> None:
         self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(40, 40))

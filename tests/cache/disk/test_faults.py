@@ -35,7 +35,7 @@ from tests.cache.disk.worlds import (
 from tests.storage.disks import COMMIT_BYTES, PLENTY, DiedError, FailingFiles, RoomyFiles
 
 NAMES = [(kind, number) for kind in SegmentKind for number in range(40)]
-PARENTS = {1: 0, 2: 1, 3: 0, 4: 3, 6: 5, 8: 7, 9: 8, 11: 10, 12: 11}
+PARENTS = {1: 0, 2: 1, 3: 0, 4: 3, 6: 5, 8: 7, 9: 8, 11: 10, 12: 11, 13: 11, 14: 13}
 Held = set[tuple[SegmentKind, int]]
 
 
@@ -72,6 +72,11 @@ class Life:
 
             return do
 
+        def put_runs(parent: int | None, *numbers: int) -> Callable[[], object]:
+            above = key(parent) if parent is not None else None
+            runs = [(key(number), tensors(number), {"d"}) for number in numbers]
+            return lambda: self.store.put_runs(above, runs)
+
         return [
             self.open,
             put(KV, 0, "a"), put(KV, 1, "a"), put(KV, 2, "a"), put(STATE, 2, "a"),
@@ -86,7 +91,7 @@ class Life:
             lambda: self.store.own("B", STATE, key(8)),
             lambda: self.store.forget("c"),
             self.tighten,
-            put(KV, 10, "d"), put(KV, 11, "d"), put(STATE, 11, "d"),
+            put_runs(None, 10, 11), put(STATE, 11, "d"), put_runs(11, 13, 14), put(STATE, 14, "d"),
             lambda: self.store.forget("a"),
             put(KV, 12, "B"), put(STATE, 12, "B"),
             self.tighten,

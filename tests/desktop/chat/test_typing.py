@@ -17,6 +17,7 @@ from core.api.chat import SystemMessage
 from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat import drafts
+from desktop.chat.compose.composer import size_text
 from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
@@ -153,6 +154,7 @@ async def test_tokens_and_what_is_left_follow_what_is_typed(
     over = 3500 + GLUE_TOKENS - 3000
     said = f"3,500 tokens, {over} more than the context has left"
     await until(lambda: words(app, "composerTokens") == said)
+    assert size_text(DraftTokens(0, -24_810)) == "24,810 tokens more than the context holds"
     assert find(app, QLabel, "composerTokens").property("class") == "warning small"
 
 

@@ -247,8 +247,8 @@ async def test_each_deleted_chat_can_be_restored(open_app: OpenApp) -> None:
     row = find(app, QPushButton, "openTrash")
     assert not row.isVisible()
     await delete(app, "Apples", "Nuts", "Pears")
-    assert row.isVisible() and row.text() == "Deleted chats (3)"
-    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Pears"
+    assert row.isVisible() and row.text() == "Trash (3)"
+    assert words(app, "toastText") == "Moved to the trash, kept for 30 days: Pears"
     # There is room for one line.
     said = find(app, QLabel, "toastText")
     assert said.heightForWidth(said.width()) < 2 * said.fontMetrics().height()

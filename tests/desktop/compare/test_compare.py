@@ -297,6 +297,37 @@ async def test_the_last_question_is_offered_with_its_picture(app: App, engine: F
     assert words(app, "compareFiles") == ""
 
 
+@pytest.mark.parametrize("kept", [True, False])
+async def test_M2_a_comparison_holds_its_picture_until_it_is_kept_or_waymark_is_closed(
+    app: App, engine: FakeEngine, kept: bool
+) -> None:
+    press(app, "compareClose")
+    find(app, QPlainTextEdit, "compareMessage").clear()
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    draft = app.parts.chat.draft
+    await until(lambda: draft.pictures and draft.complete)
+    path = app.parts.pictures.path_of(draft.ready_pictures()[0])
+    (await send(app, engine, "What is this?")).finish("Shapes.")
+    await ended(app)
+    choose(app, A, B)
+    press(app, "compareStart")
+    (await asked(engine, 2)).finish("Shapes.")
+    last = await asked(engine, 3)
+    first = app.parts.chat_list.chats[0].id
+    app.parts.chats.delete(first)
+    await until(lambda: app.parts.chats.trash.chats)
+    await app.parts.deletion.purge()
+    assert path.exists()
+    last.finish("Shapes.")
+    await until(lambda: is_back(app))
+    if kept:
+        app.parts.compare.keep(app.parts.compare.sides[1])
+        await until(lambda: app.parts.chat_list.chats)
+    app.window.close()
+    await app.gone.wait()
+    assert path.exists() == kept
+
+
 async def test_one_model_twice_is_loaded_once(app: App, engine: FakeEngine) -> None:
     choose(app, OWN, OWN)
     loads = len(engine.loads)

@@ -8,6 +8,7 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
+from desktop.chat.context_fill import DraftTokens
 from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
 from desktop.window.window_parts import WindowParts
@@ -30,6 +31,7 @@ PREPARED = Prepared(
     prompt_tokens=14,
     parts=(ContextPart(start=0, end=14, kind="text", source="reused", tier="memory"),),
     checkpoints=(HeldCheckpoint(token=14, position=14, bytes=1),),
+    message_starts=(0, 10),
 )
 
 
@@ -64,6 +66,23 @@ async def test_the_strip_shows_what_settling_left_behind(
     assert (strip.parts, strip.checkpoints) == (PREPARED.parts, PREPARED.checkpoints)
     # What the reply had to read stays to be seen beside it.
     assert (strip.asked, strip.context_length, strip.known) == (STATS.parts, 4096, True)
+    # The message field says that the rest of the context is left, until something else is shown.
+    assert parts.draft_size.size == DraftTokens(0, 4096 - 14)
+    parts.chat.open(None)
+    await until(lambda: not parts.transcript.rows)
+    assert parts.draft_size.size == DraftTokens(0, 4096)
+
+
+async def test_a_reply_that_was_not_prefilled_still_counts(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    before = parts.draft_size.size
+    await until(lambda: engine.settling)
+    engine.settling[0].put(PREPARED.model_copy(update={"message_starts": (0, 14)}))
+    await until(lambda: parts.context.view.bytes == PREPARED.bytes)
+    assert parts.draft_size.size == before
 
 
 async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(

@@ -347,6 +347,12 @@ FIRST = {
         ),
         (ContextView(strip=HELD), "Draft read", "70 tokens of your draft are already read.", None),
         (
+            ContextView(strip=HELD, foreign=True),
+            "Ready to continue",
+            "The context holds 70 tokens of this chat.",
+            None,
+        ),
+        (
             ContextView(strip=HELD, begun=True),
             "Ready to continue",
             "The context holds 70 tokens of this chat.",
@@ -378,6 +384,10 @@ def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -
         said = f"Later turns {why}: 110 of 118 tokens stay in the context."
         assert label(panel, "contextDifference").text() == said
         assert label(panel, "contextDifference").isVisible()
+    # The reply could not be prefilled.
+    unsettled = SETTLED.model_copy(update={"parts": SETTLED.parts[:2]})
+    panel.show_view(ContextView(ASKED, None, prepared_strip(unsettled, ASKED, 400)))
+    assert not label(panel, "contextDifference").isVisible()
 
 
 def test_warnings_and_misses(panel: ContextPanel) -> None:

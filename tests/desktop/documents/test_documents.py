@@ -11,13 +11,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QTextCursor
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QListView
 
 from core.api.chat import ImagePart, TextPart, UserMessage
 from core.api.errors import DocumentUnreadableError
 from core.remote.messages import Place, RemoteServer
 from desktop.app import App
+from desktop.chat.compose.message_editor import LONG_PASTE
 from desktop.documents import documents, reading
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
@@ -30,7 +33,17 @@ from desktop.store.tables.records import Document
 from desktop.widgets.plain import Label
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
-from tests.desktop.hands import drop, ended, files, find, press, send, user_rows, words
+from tests.desktop.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    paste,
+    press,
+    send,
+    user_rows,
+    words,
+)
 from tests.documents import docx, paragraph, pdf
 
 SECRET = "zebrafish"
@@ -106,6 +119,86 @@ async def test_a_text_is_dropped_sent_and_there_again(
     assert app.parts.transcript.rows[0].text == "Which colour?"
 
 
+async def pasted(app: App, text: str) -> Document:
+    """Paste a long text, and wait until it is attached."""
+    data = QMimeData()
+    data.setText(text)
+    paste(app, data)
+    await until(lambda: app.parts.chat.draft.complete)
+    return app.parts.chat.draft.ready_documents()[-1]
+
+
+LONG = "".join(f"line {number}\n" for number in range(1_000))
+
+
+async def test_a_long_text_that_is_pasted_is_attached_and_sent_before_the_question(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    document = await pasted(app, LONG)
+    assert "".join(document.parts) == LONG and len(document.parts) > 1
+    assert document.name == "Pasted text, 8,890 characters"
+    asked = await send(app, engine, "How many lines?")
+    said = f'<document name="{document.name}">\n{LONG}</document>'
+    assert content_of(asked) == [f"{said}\n\n", "How many lines?"]
+    asked.finish("1,000")
+    await ended(app)
+    user_rows(app)[0].edit()
+    assert len(captions(app, "editDocuments")) == 1
+    app.parts.chat.edit(app.parts.transcript.rows[0].id, "Which is the first?")
+    await until(lambda: len(engine.asked) == 2)
+    assert content_of(engine.asked[1]) == [f"{said}\n\n", "Which is the first?"]
+
+
+async def test_a_pasted_text_is_plain_with_shift_with_its_button_or_if_it_is_short(
+    open_app: OpenApp,
+) -> None:
+    app = await open_app()
+    field, draft = app.window.page.composer.text, app.parts.chat.draft
+    data = QMimeData()
+    data.setText(LONG)
+    paste(app, data, plain=True)
+    await until(field.is_complete)
+    assert field.toPlainText() == LONG and not draft.documents
+    field.clear()
+    QTest.keyClicks(field, "before after")
+    field.moveCursor(QTextCursor.MoveOperation.PreviousWord)
+    await pasted(app, LONG)
+    QTest.keyClicks(field, "now ")
+    press(app, "documentAsText")
+    await until(field.is_complete)
+    assert field.toPlainText() == f"before {LONG}now after" and not draft.documents
+    field.clear()
+    data = QMimeData()
+    data.setText(LONG[:LONG_PASTE])
+    paste(app, data)
+    await until(field.is_complete)
+    assert field.toPlainText() == LONG[:LONG_PASTE] and not draft.documents
+
+
+async def test_attaching_a_text_is_undone_between_what_was_typed_before_and_after(
+    open_app: OpenApp,
+) -> None:
+    app = await open_app()
+    field, draft = app.window.page.composer.text, app.parts.chat.draft
+    QTest.keyClicks(field, "a")
+    await pasted(app, LONG)
+    await pasted(app, LONG.upper())
+    QTest.keyClicks(field, "b")
+    left = []
+    for _ in range(4):
+        QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        left.append((field.toPlainText(), len(draft.documents)))
+    assert left == [("a", 2), ("a", 1), ("a", 0), ("", 0)]
+    QTest.keyClicks(field, "replaced")
+    field.selectAll()
+    await pasted(app, LONG)
+    press(app, "documentRemove")
+    assert field.toPlainText() == ""
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert field.toPlainText() == "replaced"
+
+
 async def test_a_draft_keeps_its_documents_over_a_restart(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -177,6 +270,8 @@ async def test_what_is_longer_than_the_context_is_not_sent_and_says_so(
     press(app, "sendButton")
     await until(lambda: "nothing was cut off" in words(app, "composerNotice"))
     assert engine.asked == [] and len(app.parts.chat.draft.documents) == 1
+    press(app, "documentRemove")
+    assert words(app, "composerNotice") == ""
 
 
 async def test_a_folder_gives_its_documents_and_pictures(
@@ -190,11 +285,15 @@ async def test_a_folder_gives_its_documents_and_pictures(
     written(folder, ".hidden/d.txt", b"no")
     (folder / "loop").symlink_to(folder)
     other = written(tmp_path, "e.txt", b"three")
+    (tmp_path / "nothing").mkdir()
     # One folder alone could be a model.
-    await give(app, [folder, other], 3)
+    await give(app, [folder, other, tmp_path / "nothing"], 3)
     await until(lambda: app.parts.chat.draft.pictures)
     assert [each.name for each in app.parts.chat.draft.documents] == ["a.txt", "b.docx", "e.txt"]
-    assert "neither pictures nor documents: 1" in words(app, "composerNotice")
+    assert words(app, "composerNotice").split("\n") == [
+        "papers was not added: files in it that are neither pictures nor documents: 1.",
+        "nothing was not added: there are no files in it.",
+    ]
     asked = await send(app, engine, "Compare.")
     sent = content_of(asked)
     assert all(
@@ -349,31 +448,30 @@ def press_search(app: App, words: str) -> None:
 async def test_U2_documents_are_exported_and_imported(
     app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 1)
+    await pasted(app, LONG)
+    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 2)
     draft = app.parts.chat.draft
-    app.parts.documents.choose(draft, draft.documents[0].number, [0, 2])
+    app.parts.documents.choose(draft, draft.documents[1].number, [0, 2])
     await until(lambda: all(each.tokens for each in draft.ready_documents()))
     (await send(app, engine, "What?")).finish("Fish")
     await ended(app)
     chat, before = app.parts.transcript.chat, app.parts.transcript.rows[0].message.documents
-    assert chat is not None and before[0].chosen == (0, 2)
+    assert chat is not None and before[1].chosen == (0, 2)
     for suffix in (".zip", ".json"):
         path = tmp_path / f"chats{suffix}"
         await app.parts.export.write([chat], path)
         report = await app.parts.export.read(path)
-        assert (report.chats, report.documents, report.error) == (1, 1, "")
+        assert (report.chats, report.documents, report.error) == (1, 2, "")
         await app.parts.chats.refresh()
         newest = max(each.id for each in app.parts.chat_list.chats)
         read = await app.parts.database.run(messages.read_path, newest)
-        (after,) = read[0].documents
-        assert (after.digest, after.parts, after.chosen) == (
-            before[0].digest,
-            before[0].parts,
-            before[0].chosen,
-        )
+        for was, now in zip(before, read[0].documents, strict=True):
+            assert (now.digest, now.parts, now.chosen) == (was.digest, was.parts, was.chosen)
     for suffix in (".html", ".md"):
         await app.parts.export.write([chat], tmp_path / f"chats{suffix}")
-        assert "a.pdf" in (tmp_path / f"chats{suffix}").read_text("utf-8")
+        exported = (tmp_path / f"chats{suffix}").read_text("utf-8")
+        # No file has a pasted text.
+        assert "a.pdf" in exported and LONG in exported.replace("> ", "")
 
 
 async def test_too_many_pages_are_not_added_as_pictures(

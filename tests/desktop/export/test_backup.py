@@ -135,6 +135,7 @@ async def test_what_was_there_is_kept_beside(
     await until(lambda: find(app, QLabel, "restoreWords").isVisible())
     said = find(app, QLabel, "restoreWords").text()
     assert "1 chat, 3 messages, 1 picture" in said and "(2)" in said
+    assert not app.window.toast.isVisible()
     press(app, "restoreNo")
     await until(lambda: "chats.restoring.db" not in files(folders.data))
     app.window.actions_by_name["actionRestore"].trigger()

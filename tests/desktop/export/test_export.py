@@ -68,7 +68,7 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
     assert dialog.printer().docName() == "Which bird"
     dialog.printer().setOutputFileName(str(printed))
     dialog.done(QPrintDialog.DialogCode.Accepted)
-    await until(lambda: words(app, "toastText") == f"Sent to {printed}.")
+    await until(lambda: words(app, "toastText") == f"Printed to {printed}.")
     for each in (path, printed):
         shown, images = read_pdf(each)
         # The picture and the formula; only the chosen reply.

@@ -225,7 +225,7 @@ async def test_L3_a_model_is_moved_to_the_trash_after_its_size_and_owner_were_na
     await until(lambda: names(dialog) == [])
     trashed = home / ".local" / "share" / "Trash" / "files" / "Name"
     assert not path.exists() and (trashed / "model.safetensors").is_file()
-    assert "No models yet" in words(app, "libraryFacts")
+    assert "No models in these folders" in words(app, "libraryFacts")
 
 
 async def test_a_failing_process_and_a_vanished_model_are_said(

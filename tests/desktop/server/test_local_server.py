@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QSpinBox,
+    QWidget,
 )
 
 from core.client.child import Child
@@ -39,7 +40,8 @@ from desktop.store.folders import Folders
 from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, type_in, words
+from tests.desktop.hands import ended, find, press, settle, type_in, words
+from tests.desktop.window.test_small_window import cut
 
 HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
 
@@ -151,6 +153,9 @@ async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
     assert not page.isVisible()
     app.window.actions_by_name["actionServer"].trigger()
     assert key not in words(app, "serverKey")
+    find(app, QDialog, "localServerDialog").resize(620, 700)
+    await settle()
+    assert cut(find(app, QWidget, "serverAccess")) == []
     assert (await refused(asked(app, "another key", HELLO))).status_code == 401
     await until(lambda: [seen.status for seen in app.parts.server.requests.values()] == [401])
     press(app, "serverRenewKey")

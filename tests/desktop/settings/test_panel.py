@@ -365,7 +365,7 @@ async def test_cancelling_a_load_is_no_error(
         engine.model = None
     app.parts.settings.set_model_path("/models/other")
     app.parts.settings.load()
-    await until(lambda: words(app, "engineState") == "Loading the model: 50%")
+    await until(lambda: words(app, "engineState") == "Loading the model: 50 %")
     find(app, QPushButton, "loadModel").click()
     await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY))
     assert words(app, "modelWords").startswith("Loading was cancelled.")

@@ -363,15 +363,20 @@ async def pasted(field: QPlainTextEdit, text: str) -> None:
     await at_rest()
 
 
-@pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
-async def test_H8_a_paste_of_a_megabyte(app: App, engine: FakeEngine, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [*thinned([(each, True) for each in TEXTS], [("one word", True)]), ("one word", False)],
+)
+async def test_H8_a_paste_of_a_megabyte(
+    app: App, engine: FakeEngine, name: str, plain: bool
+) -> None:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     field = app.window.page.composer.text
     text = TEXTS[name]
     data = text_data(text)
     with LoopWatch() as watch:
         watch.doing = "pasting"
-        paste(app, data)
+        paste(app, data, plain)
         await at_rest()
         watch.doing = "typing"
         for _ in range(5):
@@ -396,7 +401,10 @@ async def test_H8_a_paste_of_a_megabyte(app: App, engine: FakeEngine, name: str)
         await at_rest()
         press(app, "editCancel")
         await at_rest()
-    assert user_rows(app)[0].row.text == (text + "words " * 5).strip()
+    row = user_rows(app)[0].row
+    documents = "".join(part for each in row.message.documents for part in each.parts)
+    assert row.text == ((text if plain else "") + "words " * 5).strip()
+    assert documents == ("" if plain else text)
     assert user_rows(app)[0].height() < 600
     assert field.toPlainText() == ""
 

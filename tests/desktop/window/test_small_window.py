@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QTextBrowser, QWidget
 
 from core.client.life import EngineState
 from desktop import theme
@@ -162,6 +162,13 @@ async def test_the_empty_page_is_whole_in_a_small_window(
         # A page higher than the window scrolls, and the field stays whole.
         composer = app.window.page.composer
         assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()
+    app.parts.settings.set_value("window.text_size", 150)
+    for width in (1280, 750):
+        app.window.resize(width, 600)
+        await settle()
+        buttons = app.window.page.empty.findChildren(QPushButton)
+        narrow = [each for each in buttons if each.width() < each.sizeHint().width()]
+        assert [each.text() for each in narrow if each.isVisible()] == []
 
 
 async def test_an_error_and_its_remedy_are_whole_in_a_small_window(

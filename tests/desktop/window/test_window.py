@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QSettings, Qt, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -26,6 +26,7 @@ from desktop.chat.rows.reply_parts import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.tables.errors import StoreError
 from desktop.widgets import notices
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
@@ -75,7 +76,7 @@ async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: 
     app = await open_app()
     assert app.window.isVisible()
     await until(lambda: engine.loads)
-    assert "Loading the model: 50%" in words(app, "engineState")
+    assert "Loading the model: 50 %" in words(app, "engineState")
     engine.may_load.set()
     await until(lambda: words(app, "modelName") == "stand-in")
 
@@ -394,6 +395,27 @@ async def test_what_went_wrong_stays_until_it_is_closed(
     await until(lambda: not toast.isVisible())
 
 
+async def test_trouble_that_is_over_is_taken_back(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    app.window.toast.say("another", "warning")
+    model, engine.model_to_load = engine.model_to_load, None
+    for name in ("one", "two"):
+        app.parts.settings.set_model_path(f"/models/{name}")
+        app.parts.settings.load()
+        await until(partial(lambda start: words(app, "toastText").startswith(start), name))
+    engine.model_to_load = model
+    app.parts.settings.set_model_path("/models/three")
+    app.parts.settings.load()
+    await until(lambda: words(app, "toastText") == "another")
+    app.parts.failed.emit(StoreError("The disk is full.").info())
+    assert words(app, "toastText") == "The chats can't be stored. The disk is full."
+    await send(app, engine, "There is room again")
+    await until(lambda: words(app, "toastText") == "another")
+    press(app, "toastClose")
+    assert not app.window.toast.isVisible()
+
+
 async def test_an_engine_that_gives_up_offers_to_start_again(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -420,6 +442,15 @@ async def test_closing_stores_everything_and_the_windows_size(
     second = await open_app()
     assert second.window.height() == 555
     assert second.window.side_bar.isHidden()
+
+
+async def test_the_last_chat_is_noted_before_the_program_ends(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await send(app, engine, "Hello")
+    noted = QSettings(str(app.parts.folders.geometry_file), QSettings.Format.IniFormat)
+    await until(lambda: noted.value("lastChat", 0, type=int) == app.parts.chats.shown is not None)
 
 
 async def test_a_blind_model_refuses_pictures_before_sending(
