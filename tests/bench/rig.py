@@ -28,7 +28,6 @@ from core.api.stats import RequestStats
 from core.cache.context import ContextCache
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
 from kernels.dispatch import Backend
 from kernels.ops import Attend
@@ -187,7 +186,7 @@ class Rig:
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
         conversation = Conversation(messages=tuple(messages))
-        images = self.loaded.catalog.segments(image_parts(conversation), lambda: None)
+        images = self.loaded.catalog.segments(conversation.pictures, lambda: None)
         rendered = self.loaded.text.render(conversation, images, None, self.loaded.settings.grid)
         return rendered.prompt
 
