@@ -15,10 +15,10 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.common.shapes import Routing
-from kernels.experts.gpu_parts import rows_of_groups, rows_of_numbers
+from kernels.experts.gpu_parts import rows_of_groups, rows_of_numbers, step_of_groups
 from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.experts.reference import route as plain_route
-from kernels.linear.gpu import Int8Weight
+from kernels.linear.gpu import STEP
 from kernels.linear.gpu_formats import GpuMatrix
 from kernels.linear.gpu_parts import KINDS, constants
 from kernels.linear.reference import Matrix, PlainMatrix
@@ -168,8 +168,8 @@ class GpuExperts(ExpertBank):
     ) -> tuple[Tensor | None, Tensor]:
         if hidden.shape[0] == 1:
             tiles, own = self._tiles_of_one(ids)
-            inner = self._inner(self._up.times(hidden, tiles, ids.shape[1]))
-            return None, self._down.times(inner, own, ids.shape[1])
+            inner = self._inner(self._up.step(hidden, tiles))
+            return None, self._down.step(inner, own)
         order, places = sorted_pairs(ids)
         tiles, own = _tiles_of_many(ids.flatten()[order], order // ids.shape[1], len(self._down))
         inner = self._inner(self._up.times(hidden, tiles, order.shape[0]))
@@ -220,6 +220,19 @@ class _Bank:
     def __len__(self) -> int:
         return len(self._held)
 
+    def step(self, inputs: Tensor, tiles: _Tiles) -> Tensor:
+        """`times` for tiles of one row."""
+        num_rows, (outputs, num_inputs) = tiles.expert.shape[0], self._shape
+        if self._kind not in KINDS:
+            return self.times(inputs, tiles, num_rows)
+        result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
+        step_of_groups[(outputs, num_rows)](
+            inputs, *self._tables, self._biases, result, tiles.expert, tiles.source, outputs,
+            num_inputs, inputs.shape[1], inputs.stride(0),
+            BIASED=self._biased, **STEP, **constants(self._kind),
+        )  # fmt: skip
+        return result
+
     def times(self, inputs: Tensor, tiles: _Tiles, num_rows: int) -> Tensor:
         """Row r of the result is `inputs`[`tiles.source`[r]] through its tile's expert."""
         outputs, num_inputs = self._shape
@@ -234,9 +247,8 @@ class _Bank:
             sizes |= constants(self._kind)
             rows_of_groups[grid](inputs, *self._tables, self._biases, *given, *rows, **sizes)
         else:
-            scaled = self._kind == "int8"
-            sizes |= {"SCALED": scaled, "INPUTS": _INPUTS}
-            rows_of_numbers[grid](inputs, *self._tables[:2], self._biases, *given, *rows, **sizes)
+            sizes |= {"INPUTS": _INPUTS}
+            rows_of_numbers[grid](inputs, self._tables[0], self._biases, *given, *rows, **sizes)
         return result
 
 
@@ -262,8 +274,6 @@ def _held(matrix: Matrix) -> _Held | None:
         return _Held("floats", (weight,), shape, bias) if weight.is_contiguous() else None
     if isinstance(matrix, GpuMatrix) and matrix.columns is None:
         held, bias = matrix.weight, matrix.bias
-        if isinstance(held, Int8Weight):
-            return _Held("int8", (held.values, held.scale), held.shape, bias)
         return _Held(held.kind, held.tensors, held.shape, bias)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kernels.linear.gpu_parts import grouped_product
+from kernels.linear.gpu_parts import grouped_product, row_product
 
 
 @triton.jit
@@ -43,7 +43,6 @@ def _put(
 def rows_of_numbers(
     inputs: tl.tensor,
     weights: tl.tensor,
-    scales: tl.tensor,
     biases: tl.tensor,
     outputs: tl.tensor,
     expert: tl.tensor,
@@ -54,18 +53,14 @@ def rows_of_numbers(
     num_inputs: int,
     given: int,
     stride: int,
-    SCALED: tl.constexpr,
     BIASED: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     INPUTS: tl.constexpr,
 ) -> None:
-    """Weights of the type of `inputs`, or if SCALED of 8-bit integers, with float32 scales."""
+    """Weights of the type of `inputs`."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    if SCALED:
-        weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
-    else:
-        weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
+    weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     line = weight + output.to(tl.int64)[:, None] * num_inputs
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
@@ -74,11 +69,31 @@ def rows_of_numbers(
         inside = column < num_inputs
         left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
         right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0)
-        total = tl.dot(left, tl.trans(right.to(left.dtype)), total, input_precision="ieee")
-    if SCALED:
-        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
-        total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
+        total = tl.dot(left, tl.trans(right), total, input_precision="ieee")
     _put(outputs, total, row, there, output, num_outputs, biases, chosen, BIASED)
+
+
+@triton.jit
+def _groups(
+    weights: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    chosen: tl.tensor,
+    KIND: tl.constexpr,
+    PARTS: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """An expert's codes, scales and factors."""
+    codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if PARTS == 1 else tl.uint8))
+    scale = tl.load(scales + chosen)
+    if KIND == "int8":
+        scale = scale.to(tl.pointer_type(tl.float32))
+    elif KIND == "int4":
+        scale = scale.to(tl.pointer_type(tl.bfloat16))
+    elif KIND == "Q8_0":
+        scale = scale.to(tl.pointer_type(tl.float16))
+    else:
+        scale = scale.to(tl.pointer_type(tl.int8 if KIND == "Q6_K" else tl.uint8))
+    return codes, scale, tl.load(factors + chosen).to(tl.pointer_type(tl.float16))
 
 
 @triton.jit
@@ -107,19 +122,45 @@ def rows_of_groups(
 ) -> None:
     """Weights in groups (`kernels.linear.gpu.GroupWeight`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if KIND == "Q8_0" else tl.uint8))
-    if KIND == "int4":
-        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))
-    elif KIND == "Q8_0":
-        scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float16))
-    else:
-        scale = tl.load(scales + chosen).to(
-            tl.pointer_type(tl.int8 if KIND == "Q6_K" else tl.uint8)
-        )
-    factor = tl.load(factors + chosen).to(tl.pointer_type(tl.float16))
+    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
         inputs + whose[:, None] * stride, there[:, None], codes, scale, factor, output,
-        num_outputs, num_inputs, given, False, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
+        num_outputs, num_inputs, given, ROWS, OUTPUTS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
     _put(outputs, total, row, there, output, num_outputs, biases, chosen, BIASED)
+
+
+@triton.jit
+def step_of_groups(
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    factors: tl.tensor,
+    biases: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    BIASED: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
+    OFFSETS: tl.constexpr,
+) -> None:
+    """Like `rows_of_groups`, for tiles of one row: programs (outputs, tiles)."""
+    output, row = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    chosen, whose = tl.load(expert + row), tl.load(source + row)
+    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
+    total = row_product(
+        inputs + whose * stride, codes, scale, factor, output, num_inputs, given,
+        CHUNKS, KIND, GROUP, PARTS, OFFSETS,
+    )  # fmt: skip
+    if BIASED:
+        bias = tl.load(biases + chosen).to(tl.pointer_type(outputs.dtype.element_ty))
+        total += tl.load(bias + output).to(tl.float32)
+    tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty))

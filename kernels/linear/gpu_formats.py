@@ -17,10 +17,23 @@ from torch.nn import functional as F
 
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import BlockFormat
-from kernels.linear.gpu import MAX_ROWS, GroupWeight, Int8Weight, pack_int4
+from kernels.linear.gpu import (
+    MAX_ROWS,
+    GroupWeight,
+    few_rows_of_floats,
+    in_words,
+    pack_int4,
+    pack_int8,
+)
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
-from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
+from kernels.linear.reference import (
+    Matrix,
+    PlainFormat,
+    PlainMatrix,
+    QuantisedTensors,
+    WeightFormat,
+)
 
 _LOG = logging.getLogger(__name__)
 # Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
@@ -34,7 +47,7 @@ class GpuMatrix(Matrix):
 
     def __init__(
         self,
-        weight: Int8Weight | GroupWeight,
+        weight: GroupWeight,
         bias: Tensor | None,
         columns: Tensor | None = None,
     ) -> None:
@@ -69,13 +82,29 @@ class GpuMatrix(Matrix):
         return self.weight.aligned(inputs if self.columns is None else inputs[:, self.columns])
 
 
+class _GpuPlainMatrix(PlainMatrix):
+    def __call__(self, inputs: Tensor) -> Tensor:
+        if inputs.shape[0] > MAX_ROWS:
+            return super().__call__(inputs)
+        return few_rows_of_floats(inputs, self.weight, self.bias)
+
+
+class GpuPlainFormat(PlainFormat):
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        (weight,) = kept
+        return _GpuPlainMatrix(weight, bias)
+
+
 class GpuInt8Format(Int8Format):
     def __init__(self) -> None:
         super().__init__(None)
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = kept
-        return GpuMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
+        return GpuMatrix(pack_int8(values, scales.flatten()), bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        return shape[0] * (-(-shape[1] // GROUP) * GROUP + 4)
 
 
 class GpuInt4Format(Int4Format):
@@ -163,7 +192,7 @@ class GpuBlockFormat(BlockFormat):
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         (rows,) = kept
         if not self._stays:
-            return PlainMatrix(self._floats(rows), bias)
+            return _GpuPlainMatrix(self._floats(rows), bias)
         columns = None if self.columns is None else self.columns.to(rows.device)
         return GpuMatrix(pack_blocks(self.type, rows), bias, columns)
 
@@ -194,11 +223,19 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
         return blocks[:, :, start:end].contiguous().view(dtype).flatten(1)
 
     if type is GGUFType.Q4_K:
-        tensors = field(16, 144), _six_bit_scales(blocks[:, :, 4:16]), field(0, 4, torch.float16)
+        tensors = (
+            in_words(field(16, 144)),
+            _six_bit_scales(blocks[:, :, 4:16]),
+            field(0, 4, torch.float16),
+        )
     elif type is GGUFType.Q6_K:
-        tensors = field(0, 192), field(192, 208, torch.int8), field(208, 210, torch.float16)
+        tensors = (
+            in_words(field(0, 192)),
+            field(192, 208, torch.int8),
+            field(208, 210, torch.float16),
+        )
     else:
-        return GroupWeight(type.name, shape, (field(2, 34, torch.int8), field(0, 2, torch.float16)))
+        tensors = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
     return GroupWeight(type.name, shape, tensors)
 
 

@@ -113,13 +113,17 @@ def _rows(*shape: int) -> Tensor:
 
 def _linear() -> None:
     row, weight = _rows(1, HIDDEN), _rows(HIDDEN, HIDDEN)
+    for bias in (None, weight[0]):
+        linear.few_rows_of_floats(row, weight, bias)
     values, scales = Int8Format(None).quantise(weight)
-    eight = linear.Int8Weight(values, scales.flatten())
-    linear.int8_linear(row, eight)
-    eight.floats(slice(64), torch.bfloat16)
+    eight = linear.pack_int8(values, scales.flatten())
     four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))
-    for held in (four, *(pack_blocks(type, _blocks(type, HIDDEN, HIDDEN)) for type in BLOCKS)):
-        linear.group_linear(row, held)
+    for held in (
+        eight,
+        four,
+        *(pack_blocks(type, _blocks(type, HIDDEN, HIDDEN)) for type in BLOCKS),
+    ):
+        linear.few_rows(row, held)
         linear.dequantise(held, torch.bfloat16)
 
 

@@ -38,12 +38,13 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
         attention.decode_attention(heads, gapped(1, 2, 16), heads, one, 1.0)
     with pytest.raises(AssertionError):
         rope.rotate(gapped(1, 2, 16), gates, gates)
-    values = torch.zeros(16, 16, dtype=torch.int8, device=device)
-    ones = torch.ones(16, device=device)
+    values = torch.zeros(32, 32, dtype=torch.int8, device=device)
+    weight = linear.pack_int8(values, torch.ones(32, device=device))
     with pytest.raises(AssertionError):
-        linear.int8_linear(gapped(1, 16), linear.Int8Weight(values, ones))
+        linear.few_rows(gapped(1, 32), weight)
+    turned = linear.GroupWeight("int8", (32, 32), (values.T, weight.tensors[1]))
     with pytest.raises(AssertionError):
-        linear.int8_linear(heads[0], linear.Int8Weight(values.T, ones))
+        linear.few_rows(torch.zeros(1, 32, device=device), turned)
 
 
 def test_empty_memory_is_poisoned_for_tests() -> None:

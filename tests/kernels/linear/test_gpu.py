@@ -52,6 +52,8 @@ def terms(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
 
 def packed(case: tuple[Tensor, Tensor], device: torch.device) -> Any:
     codes, scales = case
+    if codes.dtype == torch.int8:
+        return gpu.pack_int8(codes.to(device), scales.to(device))
     return gpu.pack_int4(halve(codes).to(device), scales.to(device))
 
 
@@ -68,11 +70,11 @@ def assert_product(found: Tensor, rows: Tensor, *weights: Tensor) -> None:
     [
         *(
             ("int8", *size)
-            for size in ((1, 33, 256), (2, 16, 1), (7, 5, 300), (16, 18, 513), (3, 18, 2100))
+            for size in ((1, 33, 256), (2, 16, 1), (4, 5, 300), (3, 18, 513), (3, 18, 4200))
         ),
         *(
             ("int4", *size)
-            for size in ((1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320), (3, 18, 1056))
+            for size in ((1, 33, 256), (2, 16, 32), (4, 5, 96), (3, 18, 320), (3, 18, 4128))
         ),
     ],
 )
@@ -88,13 +90,34 @@ def test_products_of_rows(
     case = (make_int8 if name == "int8" else make_int4)(num_outputs, num_inputs)
     if name == "int8":
         weights: tuple[Tensor, ...] = (case[0].double() * case[1].double()[:, None],)
-        held = gpu.Int8Weight(case[0].to(device), case[1].to(device))
     else:
-        weights, held = terms(*case), packed(case, device)
+        weights = terms(*case)
+    held = packed(case, device)
     with guarded_memory():
-        found = held.times(rows)
+        found = held.times(held.aligned(rows))
     assert found.dtype == dtype
     assert_product(found, wide, *weights)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("count", "num_inputs"), [(1, 2100), (4, 33), (5, 33)])
+def test_products_with_floats(
+    count: int, num_inputs: int, bias: bool, dtype: torch.dtype, device: torch.device
+) -> None:
+    rows, wide = make_rows(count, num_inputs, dtype, device)
+    weight = torch.randn(19, num_inputs, generator=torch.Generator().manual_seed(3)).to(dtype)
+    offset = torch.randn(19, generator=torch.Generator().manual_seed(4)).to(dtype)
+    kept = strided(weight.to(device))
+    matrix = formats.GpuPlainFormat().prepack((kept,), offset.to(device) if bias else None)
+    with guarded_memory():
+        found = matrix(rows)
+    expected, size = wide @ weight.double().T, wide.abs() @ weight.double().abs().T
+    if bias:
+        expected, size = expected + offset.double(), size + offset.double().abs()
+    assert_near(found, expected, num_inputs / 2 + 4, size)
+    if count <= gpu.MAX_ROWS:
+        assert torch.equal(found[:1], matrix(rows[:1])), "a row depends on the rows beside it"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -106,27 +129,24 @@ def test_a_weight_comes_back_whole(groups: int, dtype: torch.dtype, device: torc
     product, offset = terms(*case)
     assert_near(found, product + offset, 1, product.abs() + offset.abs())
     weight, scale = make_int8(18, 7 * groups)
-    found = gpu.Int8Weight(weight.to(device), scale.to(device)).floats(slice(0, 18), dtype)
+    found = packed((weight, scale), device).floats(slice(0, 18), dtype)[:, : 7 * groups]
     assert found.dtype == dtype
     assert_near(found, weight.double() * scale.double()[:, None], 0.5)
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it(device: torch.device) -> None:
-    eight = gpu.Int8Weight(*(each.to(device) for each in make_int8(20, 300)))
-    four = packed(make_int4(20, 96), device)
-    eight_rows, _ = make_rows(16, 300, torch.bfloat16, device)
-    four_rows, _ = make_rows(16, 96, torch.bfloat16, device)
-    whole = gpu.int8_linear(eight_rows, eight), gpu.group_linear(four_rows, four)
-    for row in (0, 9, 15):
-        here = slice(row, row + 1)
-        assert torch.equal(gpu.int8_linear(eight_rows[here], eight), whole[0][here])
-        assert torch.equal(gpu.group_linear(four_rows[here], four), whole[1][here])
+@pytest.mark.parametrize("make", [make_int8, make_int4])
+def test_a_row_does_not_depend_on_the_rows_beside_it(make: Any, device: torch.device) -> None:
+    weight = packed(make(20, 320), device)
+    rows, _ = make_rows(gpu.MAX_ROWS, 320, torch.bfloat16, device)
+    whole = gpu.few_rows(rows, weight)
+    for row in range(gpu.MAX_ROWS):
+        assert torch.equal(gpu.few_rows(rows[row : row + 1], weight), whole[row : row + 1])
 
 
-def test_more_rows_than_a_tile_are_refused(device: torch.device) -> None:
-    weight = gpu.Int8Weight(*(each.to(device) for each in make_int8(16, 32)))
-    with pytest.raises(ValueError, match="16 rows"):
-        gpu.int8_linear(torch.ones(17, 32, device=device), weight)
+def test_more_rows_are_refused(device: torch.device) -> None:
+    weight = packed(make_int8(16, 32), device)
+    with pytest.raises(ValueError, match=f"{gpu.MAX_ROWS} rows"):
+        gpu.few_rows(torch.ones(gpu.MAX_ROWS + 1, 32, device=device), weight)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -174,7 +194,7 @@ def test_products_that_work_are_used(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("product", "words"), [("raises", "no such instruction"), ("is wrong", "int4, 1 rows")]
+    ("product", "words"), [("raises", "no such instruction"), ("is wrong", "int8, 1 rows")]
 )
 def test_products_that_do_not_work_are_not_and_the_log_says_why_once(
     product: str,
@@ -188,7 +208,7 @@ def test_products_that_do_not_work_are_not_and_the_log_says_why_once(
             raise RuntimeError("no such instruction")
         return torch.ones(len(inputs), 37, dtype=inputs.dtype, device=inputs.device)
 
-    monkeypatch.setattr(gpu, "group_linear", broken)
+    monkeypatch.setattr(gpu, "few_rows", broken)
     formats.multiplies_integers.cache_clear()
     assert [formats.multiplies_integers(device) for _ in range(2)] == [False, False]
     formats.multiplies_integers.cache_clear()

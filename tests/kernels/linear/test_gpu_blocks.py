@@ -69,7 +69,7 @@ def test_values_are_the_published_ones(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize(
-    ("count", "outputs", "inputs"), first_quick([(7, 5, 768), (1, 33, 512), (16, 18, 256)])
+    ("count", "outputs", "inputs"), first_quick([(4, 5, 768), (1, 33, 512), (3, 18, 4096)])
 )
 def test_products_of_rows(
     type: GGUFType,
@@ -156,9 +156,12 @@ def test_experts_are_their_matrices(type: GGUFType, device: torch.device) -> Non
     with guarded_memory():
         places, rows = bank(hidden, ids)
     other_places, expected = LoopedExperts(up, down, activation)(hidden, ids)
-    assert torch.equal(rows[places], expected[other_places])
+    assert other_places is not None and places is not None
+    expected, rows = expected[other_places].float(), rows[places].float()
+    nearest = 2**-6 * expected.abs().max()  # each product is rounded to bfloat16
+    assert (rows - expected).abs().max() <= nearest
     _, step = bank(hidden[:1], ids[:1], is_step=True)
-    assert torch.equal(step, rows[places][:2])
+    assert (step.float() - expected[:2]).abs().max() <= nearest
 
 
 def test_products_that_work_are_used_and_others_are_not(
@@ -167,7 +170,7 @@ def test_products_that_work_are_used_and_others_are_not(
     formats.multiplies_blocks.cache_clear()
     assert formats.multiplies_blocks(device)
     formats.multiplies_blocks.cache_clear()
-    monkeypatch.setattr(gpu, "group_linear", lambda inputs, weight: inputs[:, :37] + 1)
+    monkeypatch.setattr(gpu, "few_rows", lambda inputs, weight: inputs[:, :37] + 1)
     assert [formats.multiplies_blocks(device) for _ in range(2)] == [False, False]
     formats.multiplies_blocks.cache_clear()
     assert len(caplog.records) == 1 and "on load on this GPU: Q4_K, 1 rows" in caplog.text
