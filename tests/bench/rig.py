@@ -16,10 +16,7 @@ from unittest import mock
 
 from torch import Tensor
 
-from core.api.chat import (
-    Conversation,
-    Message,
-)
+from core.api.chat import Conversation, Message
 from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams

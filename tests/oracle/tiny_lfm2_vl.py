@@ -12,13 +12,7 @@ from torch import Tensor
 from transformers import Lfm2VlConfig, Lfm2VlForConditionalGeneration, PreTrainedModel
 
 from core.api.prompt import Image
-from tests.oracle.checkpoints import (
-    PLAIN_TEMPLATE,
-    is_norm,
-    randomise,
-    token_id,
-    write_text_folder,
-)
+from tests.oracle.checkpoints import PLAIN_TEMPLATE, is_norm, randomise, token_id, write_text_folder
 from tests.oracle.runs import Picture, Pieces, prompt_of
 from tests.oracle.tiny_text import TinyLfm2, lfm2_text_config
 
@@ -134,9 +128,5 @@ def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
             padded[index, : len(each.pixels)] = each.pixels
             mask[index, : len(each.pixels)] = 1
         shapes = torch.tensor([[each.rows, each.columns] for each in pictures])
-        given |= {
-            "pixel_values": padded,
-            "pixel_attention_mask": mask,
-            "spatial_shapes": shapes,
-        }
+        given |= {"pixel_values": padded, "pixel_attention_mask": mask, "spatial_shapes": shapes}
     return given

@@ -15,14 +15,7 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
-from tests.oracle.checkpoints import (
-    VOCABULARY,
-    image_ids,
-    is_norm,
-    randomise,
-    save,
-    write_beside,
-)
+from tests.oracle.checkpoints import VOCABULARY, image_ids, is_norm, randomise, save, write_beside
 
 _DENSE: tuple[Any, Any] = Qwen3VLConfig, Qwen3VLForConditionalGeneration
 _MOE: tuple[Any, Any] = Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration
@@ -92,10 +85,7 @@ def write_qwen3_vl(path: Path, tiny: TinyQwen3VL = TinyQwen3VL()) -> PreTrainedM
         }
     config_type, model_type = _MOE if tiny.experts else _DENSE
     config = config_type(
-        text_config=text,
-        vision_config=vision,
-        tie_word_embeddings=tiny.tied,
-        **image_ids(),
+        text_config=text, vision_config=vision, tie_word_embeddings=tiny.tied, **image_ids()
     )
     model: PreTrainedModel = model_type(config)
     randomise(model, tiny.seed, is_norm)

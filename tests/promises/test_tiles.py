@@ -42,11 +42,7 @@ def machine(loaded_of: LoadedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("family", ["minicpm_v", "minicpm_v4_7"])
 def test_slices_are_one_picture_with_its_number(
-    loaded_of: LoadedOf,
-    tmp_path: Path,
-    shown: Shown,
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
+    loaded_of: LoadedOf, tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     machine = Machine(loaded_of(family), tmp_path / "cache")
     monkeypatch.setattr(Machine, "grids_of_a_picture", 5)
