@@ -33,6 +33,8 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 SLOWEST := --durations=60 --durations-min=2
 
 export PYTHON TORCH
+# Or each test process compiles all tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Installers are built from pinned versions in their own environment.
 INSTALLERS := packaging/installers

@@ -1,7 +1,6 @@
-"""The window of Waymark: Qt only, never torch.
+"""The window of Waymark: Qt only, never torch. docs/ui.md lists its controls.
 
-One folder per feature, with its controllers, views and sentences. Views keep no data and act
-through controllers. docs/ui.md lists the controls.
+Views keep no data and act through controllers.
 """
 
 import core  # noqa: F401 - removes the current folder from sys.path first

@@ -1,10 +1,8 @@
 """Start, run and stop the app.
 
-The window is on screen before the engine's process is up. Closing stores everything, ends the
-engine, and only then stops the loop.
-
-If the display is lost (the X server died, a remote session was cut), Qt leaves its event loop. The
-loop still runs a few events at a time: enough to store everything and end the engine.
+Closing stores everything and ends the engine before the loop stops. If the display is lost (the X
+server died, a remote session was cut), Qt leaves its event loop; the loop still runs long enough to
+store everything and end the engine.
 """
 
 from __future__ import annotations
@@ -81,7 +79,6 @@ class App:
             starting.tell_notices(self.window, self.parts.notices, self.parts.folders.data)
 
     def leave(self) -> None:
-        """Close in the background; `gone` is set at the end."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._close())
 
@@ -96,7 +93,7 @@ class App:
 
 
 async def stay_open(folders: Folders, engine: EngineClient) -> None:
-    """Run until the window is closed; if cancelled or failing, close it first."""
+    """If cancelled or failing, closes the window first."""
     app = App(folders, engine)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(report_from_loop)
@@ -114,7 +111,7 @@ async def stay_open(folders: Folders, engine: EngineClient) -> None:
 
 
 def unignored(names: Sequence[str]) -> list[signal.Signals]:
-    """The signals of these names that exist, without those that `nohup` ignores."""
+    """Leaves out those that `nohup` ignores."""
     found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
     return [number for number in found if signal.getsignal(number) is not signal.SIG_IGN]
 
@@ -184,9 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class GarbageCollector(QObject):
     """Collects garbage in the thread that made this object.
 
-    Python's own collector runs in whichever thread makes the next object, and would there destroy
-    Qt objects left in reference cycles; a timer of such an object then fires into freed memory (a
-    crash in QTimerInfoList::activateTimers).
+    Python's own collector runs in any thread, and would destroy Qt objects of reference cycles
+    there: their timers then fire into freed memory (a crash in QTimerInfoList::activateTimers).
     """
 
     def __init__(self) -> None:
@@ -251,8 +247,7 @@ def end_without_display() -> NoReturn:
 
 
 def end_unjoined(code: int) -> None:
-    """End the process here if a thread is still busy, for Python would wait for it; all is stored
-    by now."""
+    """End the process if a thread is still busy: Python would wait for it, and all is stored."""
     if unfinished():
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):

@@ -59,8 +59,7 @@ class Work(QObject):
 
     @property
     def replying(self) -> bool:
-        """A reply is written to the user, in a chat or a comparison, or to a program through the
-        local server."""
+        """To the user, in a chat or a comparison, or to a program of the local server."""
         return bool(self._replies.live) or self._server.replying or self._compare.running
 
     @property
@@ -78,8 +77,6 @@ class Work(QObject):
 
 
 class Wakefulness(QObject):
-    """Keeps the computer awake during work, if the user wants that and the system can."""
-
     def __init__(self, work: Work, settings: SettingsController, tasks: Tasks) -> None:
         super().__init__()
         self._work, self._settings, self._tasks = work, settings, tasks
@@ -97,10 +94,10 @@ class Wakefulness(QObject):
 
 
 async def _stay_awake() -> None:
-    """Keep the computer awake until cancelled, for LONGEST_S at most.
+    """For LONGEST_S at most.
 
-    A system's own program does it for as long as a child of that program runs: `cat`, which ends
-    when this process closes its input or dies. Windows ends it with the thread that asked.
+    A system's own program does it as long as its child `cat` runs, which ends when this process
+    closes its input or dies. Windows ends it with the thread that asked.
     """
     await asyncio.sleep(PATIENCE_S)
     if sys.platform == "win32":
@@ -146,7 +143,7 @@ LONGEST_TITLE = 80
 
 
 class Tray(QObject):
-    """The icon is there while it has a use: for notifications, or while the window is hidden."""
+    """The icon is shown for notifications, or while the window is hidden."""
 
     show_asked = Signal()
     quit_asked = Signal()
@@ -179,7 +176,7 @@ class Tray(QObject):
         return self._settings.settings.background.notify or self._window.isHidden()
 
     def follow(self) -> None:
-        """Show or hide the icon; call when the window was shown or hidden."""
+        """Call when the window was shown or hidden."""
         # A tray may come later than the window.
         self.icon.setVisible(self._wanted and self.available)
 
@@ -210,8 +207,8 @@ class Tray(QObject):
 
 
 class Closing(QObject):
-    """The first answer is remembered as a setting. Without a tray there is nothing to remember:
-    the window then stays, or everything stops."""
+    """The first answer is stored as a setting. Without a tray, the window stays or everything
+    stops."""
 
     # Stop everything and quit.
     quit_asked = Signal()

@@ -1,4 +1,4 @@
-"""Translation of the window's sentences, which are written beside the code that shows them."""
+"""Translation of the window's sentences."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ _installed: list[QTranslator] = []
 
 
 def tr(text: str) -> str:
-    """The text in the user's language; `pyside6-lupdate` extracts literal arguments.
+    """`pyside6-lupdate` extracts literal arguments.
 
-    Call it when the text is shown, never at import time: translators are installed after imports.
-    Values go in with `str.format`.
+    Call it when the text is shown: translators are installed after imports. Values go in with
+    `str.format`.
     """
     return QCoreApplication.translate("", text)
 
 
 def use_language(choice: str) -> None:
-    """Translate what is shown from now on into a language by its code, or "system" for the
-    system's; English is the language of the source.
+    """A language by its code, or "system"; English is the source's.
 
     Numbers and dates follow the language unless it is the system's own.
     """

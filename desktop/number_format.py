@@ -43,7 +43,7 @@ def locale() -> QLocale:
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """By default with as many decimals as it needs: 1,234.5."""
+    """With as many decimals as it needs, by default."""
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
@@ -53,8 +53,8 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def parse_number(text: str) -> Decimal:
-    """In this locale, without exponents. Raises UnclearNumberError for separators out of place
-    ('0,7' if a comma groups thousands), NotANumberError for anything else."""
+    """Without exponents. Raises UnclearNumberError for separators out of place ('0,7' if a comma
+    groups thousands), else NotANumberError."""
     plain = _plain(text.strip())
     used = locale()
     digits, point, fraction = plain.removeprefix("-").partition(_plain(used.decimalPoint()))
@@ -90,7 +90,7 @@ def _joined(digits: str, group: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """With ASCII digits and plain spaces, apostrophes and minus signs."""
+    """ASCII digits, spaces, apostrophes and minus signs."""
     return "".join(
         str(unicodedata.decimal(each)) if each.isdecimal() else each
         for each in text.translate(_SAME)

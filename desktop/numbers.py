@@ -60,7 +60,7 @@ def format_count(count: int) -> str:
 
 
 def short_count(parameters: int) -> str:
-    """4B, 1.6B, 450M: as names of models have them, in every language"""
+    """4B, 1.6B, 450M: as in names of models"""
     if parameters >= 999_500_000:
         value, unit, decimals = parameters / 10**9, "B", 1
     else:
@@ -188,7 +188,7 @@ def count_of(count: int, noun: Noun) -> str:
 
 
 def images_reused(stats: RequestStats, done: int | None = None) -> int:
-    """Images of the prompt that were not encoded again, of those before token `done`."""
+    """Counts images before token `done`."""
     coming = sum(
         part.kind == "image" and part.source == "evaluated" and part.end > done
         for part in stats.parts
@@ -202,7 +202,7 @@ def context_used(stats: RequestStats) -> int:
 
 
 def reused_percent(stats: RequestStats) -> int:
-    """In whole percent; 100 only when nothing was read."""
+    """100 only when nothing was read."""
     if not stats.prompt_tokens:
         return 0
     return stats.reused_tokens * 100 // stats.prompt_tokens
@@ -297,12 +297,10 @@ def numbers_text(stats: RequestStats) -> str:
 
 
 def first_token_text(stats: RequestStats) -> str:
-    """'' until it is known."""
     return "" if stats.ttft_s is None else format_seconds(stats.ttft_s)
 
 
 def speed_text(stats: RequestStats) -> str:
-    """'' until it is known."""
     return "" if stats.decode_tokens_per_s is None else format_speed(stats.decode_tokens_per_s)
 
 

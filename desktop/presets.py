@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QComboBox, QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
@@ -15,12 +15,13 @@ from desktop.settings.setting_rows import SettingRow, parts, row_of
 from desktop.settings.settings import SettingsController, out_of_range
 from desktop.store.settings import AppSettings, Preset, PresetSettings
 from desktop.store.tables.records import Begin, Folder
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, unshortcut
 
 
 class ChatSettings(QObject):
-    """Has the interface of `SettingsController` that editors of settings need.
+    """Has the interface of `SettingsController` for editors.
 
     A value that equals the one for all chats is not stored, so the chat follows that one again.
     """
@@ -51,11 +52,11 @@ class ChatSettings(QObject):
         return Begin(self._chat.instructions, self._chat.format, self._chat.own)
 
     def usual_in(self, folder: Folder | None) -> Begin:
-        """Settings of new chats in the folder; None means outside folders."""
+        """Settings of new chats in the folder."""
         return folder.begin if folder and folder.begin else self.presets.begin
 
     def place_new_chat(self, folder: Folder | None) -> None:
-        """Have the next new chat in this folder; None is in no folder."""
+        """None is in no folder."""
         before = self.usual_in(self._chat.new_folder)
         self._chat.begin_new_chats(folder, before, self.usual_in(folder))
 
@@ -122,7 +123,7 @@ class ChatSettings(QObject):
         self.done.emit(said, lambda: self._store(before))
 
     def use_for_new(self, name: str) -> None:
-        """Begin new chats with this preset; '' for none."""
+        """'' for none."""
         self._store(self.presets.model_copy(update={"default": name}))
 
     def _store(self, presets: PresetSettings) -> None:
@@ -163,11 +164,9 @@ WIDTH, HEIGHT = 460, 640
 LONGEST_NAME = 100
 
 
-class ChatSettingsDialog(QDialog):
+class ChatSettingsDialog(Dialog):
     def __init__(self, settings: ChatSettings, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("chatSettingsDialog")
-        self.setWindowTitle(tr("Settings of this chat"))
+        super().__init__("chatSettingsDialog", tr("Settings of this chat"), parent)
         self._settings = settings
         self._presets = PresetsBox(settings)
         self._differs = Label(name="ownDiffers", style="muted small", wraps=True)
@@ -188,7 +187,7 @@ class ChatSettingsDialog(QDialog):
             row(None, close),
         )
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=10)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
         settings.changed.connect(self._show)
         settings.engine.changed.connect(self._show)
         self._show()
@@ -206,8 +205,6 @@ class ChatSettingsDialog(QDialog):
 
 
 class PresetsBox(QWidget):
-    """Chooses, saves and deletes presets, and the one of new chats."""
-
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__()
         self._settings = settings

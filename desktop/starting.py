@@ -1,8 +1,7 @@
 """Before the window: claim the data folder, raise a running window, say why there is none.
 
-A second start raises the window of the first without a socket: it puts an empty file into a folder
-of the data folder that the first one watches, and the first one deletes it, which is the answer.
-Nothing is ever read from the file.
+A second start raises the first's window without a socket: it puts an empty file into a folder that
+the first one watches, and the first one deletes it, which is the answer.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class StartError(WaymarkError, title="Waymark could not start"): ...
 
 @contextlib.contextmanager
 def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]:
-    """Created and locked; with `anew` the chats are set aside. Raises WaymarkError, also for
-    anything raised inside the block."""
+    """Created and locked; `anew` sets the chats aside. Raises WaymarkError, also for errors inside
+    the block."""
     folders = chosen_folders(chosen)
     with claimed(folders), kept_log(folders.window_log):
         if anew:
@@ -107,7 +106,7 @@ def set_aside(database: Path) -> None:
 
 
 def words_of(error: Exception) -> str:
-    """An unexpected error's kind, and its file if it has one; never its own message."""
+    """An unexpected error's kind and file, never its message."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return tr("An unexpected error occurred ({kind}).").format(kind=type(error).__name__)
@@ -121,7 +120,7 @@ def asking_folder(data: Path) -> Path:
 
 
 class SecondStarts(QObject):
-    """Calls `raised` whenever a second start asks for the window, until `close`."""
+    """Calls `raised` when a second start asks for the window."""
 
     def __init__(self, data: Path, raised: Callable[[], None]) -> None:
         super().__init__()

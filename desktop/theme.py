@@ -167,7 +167,7 @@ def colours() -> Colours:
 
 
 def icon(name: str, colour: str = "text") -> QIcon:
-    """resources/icons/NAME.svg in a colour token; fetch again when the theme changes."""
+    """In a colour token; fetch again when the theme changes."""
     return _icon(name, colour, signals().scheme)
 
 
@@ -186,7 +186,6 @@ def set_class(widget: QWidget, name: str) -> None:
 
 @cache
 def read_colours(scheme: Scheme) -> Colours:
-    """Fails for missing or misspelt names."""
     text = (RESOURCES / "themes" / f"{scheme}.toml").read_text(encoding="utf-8")
     return Colours(**tomllib.loads(text))
 

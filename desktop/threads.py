@@ -1,7 +1,6 @@
 """An executor of daemon threads, which don't keep the process alive.
 
-Python joins a `ThreadPoolExecutor` at exit, so one read from a dead mount would keep the process
-for good.
+Python joins a `ThreadPoolExecutor` at exit, so a read from a dead mount would keep the process.
 """
 
 from __future__ import annotations
@@ -82,5 +81,4 @@ _executors: weakref.WeakSet[DaemonExecutor] = weakref.WeakSet()
 
 
 def unfinished() -> int:
-    """Jobs waiting or running in daemon executors."""
     return sum(executor.open_jobs for executor in list(_executors))

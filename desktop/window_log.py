@@ -1,7 +1,7 @@
 """The log file of the window's process.
 
-An exception's message may quote what people wrote, so only its type and traceback locations are
-logged, whether our code, asyncio or Python reports it.
+An exception's message may quote what people wrote, so only its type and traceback are logged,
+whether our code, asyncio or Python reports it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class QuietFile(RotatingFileHandler):
         return os.fdopen(handle, "a", encoding=self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Ignore the error: Python would print it with its message."""
+        """Python would print the error with its message."""
 
 
 @contextlib.contextmanager

@@ -24,13 +24,12 @@ from kernels.linear.gpu_formats import (
     GpuBlockFormat,
     GpuInt4Format,
     GpuInt8Format,
-    GpuPlainFormat,
     multiplies_blocks,
     multiplies_integers,
 )
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
-from kernels.linear.reference import Integers, PlainFormat, WeightFormat, WeightFormats
+from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.mamba1 import gpu as mamba1
 from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
@@ -58,7 +57,7 @@ def held(integers: Integers | None) -> tuple[str, WeightFormats]:
     With an integer head the embedding table stays in its file, because GPU memory is scarce.
     """
     if integers is None:
-        return "floats", WeightFormats(GpuPlainFormat(), PlainFormat())
+        return "reference", PLAIN
     if multiplies_integers(_device()):
         weight_format: WeightFormat = GpuInt8Format() if integers == "int8" else GpuInt4Format()
         return integers, WeightFormats(weight_format, PlainFormat(), rows_from_file=True)

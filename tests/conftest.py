@@ -9,12 +9,15 @@ import contextlib
 import gc
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.forked_engines import engines_are_forked
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -65,6 +68,22 @@ def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy2(path, kernels())
         yield home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_engines(private_user_folders: Path) -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    with engines_are_forked():
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all test processes of a run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def kernels() -> Path:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from torch import Tensor
 
 from core.api.prompt import Image, Run
 from core.cache.disk.segment import SegmentDamagedError, SegmentId, SegmentKind, largest_copy
-from core.cache.disk.store import SegmentStore, Window
+from core.cache.disk.store import Rows, SegmentStore, Window
 from core.cache.embeddings import EmbeddingCache
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
@@ -21,7 +22,10 @@ from core.cache.tree import PrefixTree
 
 # Reading again must be estimated so many times as fast before what is on disk is passed by.
 CLEARLY = 2.0
-Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str], Sequence[Window]]
+# Runs of short messages are written together, up to the tokens of a long run.
+TOGETHER = 512
+Writing = tuple[Sequence[Mapping[str, Tensor]], Callable[[], bool]]
+"""Tensors, and a call that writes them; it returns False without room."""
 
 
 class DiskTier:
@@ -163,28 +167,30 @@ class DiskTier:
     def write_some(self, tree: PrefixTree, embeddings: EmbeddingCache) -> bool:
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
-            segment = self._missing(self.store, node, tree, embeddings) if node in tree else None
-            copied = largest_copy(segment[3]) if segment is not None else 0
+            missing = self._missing(self.store, node, tree, embeddings) if node in tree else None
+            if missing is None:
+                del self._wanted[key]
+                continue
+            tensors, write = missing
+            copied = max(map(largest_copy, tensors))
             if copied > max(0, self._ledger.room(Held.IN_FLIGHT)):
                 return False
             with self._ledger.passing(Held.IN_FLIGHT, copied):
-                written = segment is not None and self.store.put(*segment)
-            if not written:
-                del self._wanted[key]
-            if segment is not None:
-                return True
+                if not write():
+                    del self._wanted[key]
+            return True
         return False
 
     def _missing(
         self, store: SegmentStore, node: Node, tree: PrefixTree, embeddings: EmbeddingCache
-    ) -> Segment | None:
-        """The first segment that restoring a node after a restart lacks, top runs first."""
+    ) -> Writing | None:
+        """The first segments that restoring a node after a restart lacks, top runs first."""
         if node.checkpoint is None:
             return None
         path = node.path()
-        for at in path:
+        for depth, at in enumerate(path):
             if not self.holds_rows(at.key):
-                return self._rows_segment(at)
+                return self._runs(store, path[depth:])
         if not self.holds_state(node):
             tensors = {
                 f"{layer}.{index}": tensor
@@ -193,7 +199,8 @@ class DiskTier:
             }
             tensors["last_hidden"] = node.checkpoint.last_hidden
             windows = _windows(store, tree, node)
-            return SegmentKind.STATE, node.key, _parent(node), tensors, node.owners, windows
+            state = SegmentKind.STATE, node.key, _parent(node), tensors, node.owners, windows
+            return [tensors], partial(store.put, *state)
         for at in path:
             picture = at.run.content if at.run is not None else None
             held = embeddings.peek(picture.key) if isinstance(picture, Image) else None
@@ -201,17 +208,26 @@ class DiskTier:
                 continue
             if not self._has(SegmentKind.EMBEDDING, picture.key):
                 tensors = {"embedding": held.embedding}
-                return SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners, ()
+                segment = SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners
+                return [tensors], partial(store.put, *segment)
         return None
 
-    def _rows_segment(self, node: Node) -> Segment | None:
-        assert node.run is not None
-        rows = node.rows
-        if rows is None and node.in_kv_buffer:
-            rows = self._kv_buffer.view(node.run.start.token.value, node.end.token.value)
-        if rows is None:
+    def _runs(self, store: SegmentStore, path: Sequence[Node]) -> Writing | None:
+        """The first of these nodes, with those that follow and are written with it."""
+        runs: list[Rows] = []
+        tokens = 0
+        for node in path:
+            assert node.run is not None
+            tokens += node.run.num_tokens
+            rows = node.rows
+            if rows is None and node.in_kv_buffer:
+                rows = self._kv_buffer.view(node.run.start.token.value, node.end.token.value)
+            if rows is None or (runs and tokens > TOGETHER):
+                break
+            runs.append((node.key, _named(rows), node.owners))
+        if not runs:
             return None
-        return SegmentKind.KV, node.key, _parent(node), _named(rows), node.owners, ()
+        return [named for _, named, _ in runs], partial(store.put_runs, _parent(path[0]), runs)
 
     def _get(self, *names: SegmentId) -> list[dict[str, Tensor]] | None:
         if (store := self.store) is None:

@@ -111,7 +111,7 @@ class Constraint:
         if self._at_start and self._open is not None:
             forbidden[self._open] = 0
         if forbidden.all():
-            raise ReplyFormatError("No token of this model goes on with the reply in this form.")
+            raise ReplyFormatError("No token of this model continues the reply in this format.")
         # A model may have rows that are no token's.
         forbidden = np.pad(forbidden, (0, vocab_size - len(forbidden)), constant_values=1)
         return torch.from_numpy(forbidden).view(torch.bool)
@@ -121,8 +121,8 @@ class Constraint:
             return
         why = self._grammar.get_error()
         if REFUSED in why:
-            raise ReplyFormatError("The reply that is gone on with is not of this form.")
-        raise ReplyFormatError("The format has become too involved to be followed further.")
+            raise ReplyFormatError("The reply to continue is not in this format.")
+        raise ReplyFormatError("The format has become too complex to go on.")
 
 
 # Values of settings that neither the user nor the model sets: no change to the logits.

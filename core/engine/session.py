@@ -76,8 +76,8 @@ class Session:
         length, limit = self._prompt.num_tokens, loaded.info.context_length
         if length > limit:
             raise PromptTooLongError(
-                f"It is {length:,} tokens long, and the context holds {limit:,}. Nothing was cut "
-                "off.",
+                f"The messages take {length:,} tokens, and the context holds {limit:,}. Nothing "
+                "was cut off.",
                 length,
             )
         self._reply = Reply(command, self._rendered, loaded.text, loaded.model.vocab_size)

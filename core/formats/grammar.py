@@ -104,7 +104,9 @@ def call_grammar(form: CallFormat, control: Mapping[str, int], start: str) -> st
     rest = more.get(form.syntax, "") if form.parallel else ""
     whole = f"call {rest}"
     if form.syntax in ("lfm2", "mistral_list"):
-        whole = f'{begin} "[" {whole} "]" {end}'
+        # Mistral 7B v0.3 writes a space before the list.
+        space = '" "?' if form.syntax == "mistral_list" else ""
+        whole = f'{begin} {space} "[" {whole} "]" {end}'
     return "\n".join((f"{start}{whole}", *lines))
 
 

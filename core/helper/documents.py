@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from html.parser import HTMLParser
 
@@ -15,12 +14,8 @@ from core.api.errors import DocumentTooLargeError, DocumentUnreadableError
 from core.api.limits import MAX_DOCUMENT_CHARACTERS, MAX_DOCUMENT_PAGES
 from core.client.codec import Fields
 from core.helper.office import office_text
+from core.helper.sections import PART_END, sections
 
-# Between the parts of a text; removed from the parts themselves.
-PART_END = "\f"
-# A section ends before a heading if it is at least so long, and at a line's end before it gets
-# longer than this.
-SHORTEST_SECTION, LONGEST_SECTION = 500, 6_000
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
@@ -36,8 +31,6 @@ _BOMS = (
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
 _HYPHENATED = re.compile(r"[\x02\ufffe]\n?")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n){3,}")
-_HEADING = re.compile(r"#{1,6} \S")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
 _WRONG_PASSWORD = 4
 LARGEST_PAGE_PIXELS = 16_000_000
 
@@ -153,28 +146,6 @@ def decoded(data: bytes, name: str) -> str:
 
 def cleaned(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r", "\n"))
-
-
-def sections(text: str, has_headings: bool) -> Iterator[str]:
-    """Parts are lines of the text, unchanged when joined."""
-    part: list[str] = []
-    length = 0
-    fenced = False
-    for line in text.splitlines(keepends=True):
-        fenced ^= _FENCE.match(line) is not None
-        begins = has_headings and not fenced and _HEADING.match(line) is not None
-        ends = begins and length >= SHORTEST_SECTION
-        if part and (ends or length + len(line) > LONGEST_SECTION):
-            yield "".join(part)
-            part, length = [], 0
-        # A file may be one line.
-        while len(line) > LONGEST_SECTION:
-            yield line[:LONGEST_SECTION]
-            line = line[LONGEST_SECTION:]
-        part.append(line)
-        length += len(line)
-    if part:
-        yield "".join(part)
 
 
 class _HtmlText(HTMLParser):

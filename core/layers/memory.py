@@ -131,3 +131,32 @@ class Forward:
     image: bool = False
     per_layer: Sequence[Tensor] = ()
     shared_kv: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def of_row(self, row: int, num_rows: int) -> Forward:
+        """One of `num_rows` rows, for layers without memory; computed like a generated token."""
+        only, later = slice(row, row + 1), num_rows - row - 1
+        return Forward(
+            {name: (cos[only], sin[only]) for name, (cos, sin) in self.rotations.items()},
+            _NoMemory(self.memory.check_cancelled),
+            per_layer=[each[only] for each in self.per_layer],
+            shared_kv={
+                name: tuple(each[: len(each) - later] for each in rows)
+                for name, rows in self.shared_kv.items()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _NoMemory:
+    check_cancelled: Callable[[], None]
+    runs: tuple[int, ...] = (1,)
+    is_step: bool = True
+
+    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
+        raise AssertionError("there is no memory")
+
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        raise AssertionError("there is no memory")
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        raise AssertionError("there is no memory")

@@ -33,7 +33,7 @@ STOP_PATIENCE_S = 4.0
 
 
 def _unreadable(path: str) -> ModelFacts:
-    words = "Reading its headers ended the process that reads them."
+    words = "The process that reads its headers crashed."
     error = EngineDiedError(words, "This model's files can't be read")
     return ModelFacts(path=path, trouble=error.info())
 

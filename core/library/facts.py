@@ -20,8 +20,8 @@ from core.loading.files import open_files
 from core.loading.plan import ModelPlan
 from core.model_files import TEMPLATE_BYTES, LookingTime, read_object, read_small
 from core.weights.container import Container
-from core.weights.folder import ModelFolder
 from core.weights.gguf_container import GGUFContainer
+from core.weights.published.folder import ModelFolder
 
 # A file that takes longer holds up the others.
 _MOST_S = 20.0

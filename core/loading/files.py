@@ -12,8 +12,8 @@ from core.gguf.models.model import GGUFModel
 from core.text.files import TextFiles, gguf_text_files, read_text_files
 from core.vision.configs import PublishedSettings, Source
 from core.weights.container import Container
-from core.weights.folder import CONFIG, MOST_ENTRIES, ModelFolder
 from core.weights.gguf_container import GGUFContainer
+from core.weights.published.folder import CONFIG, MOST_ENTRIES, ModelFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,9 @@ class Decoder:
         self.head = scope.matrix([(name, vocab_size)], hidden_size)
         self._draft_head = self.head.first(DRAFTED)
         self.blocks, self.norm, self.ropes = blocks, norm, ropes
+        # Later blocks change no row but their own, of which prompts need few.
+        last = max((count for count, block in enumerate(blocks, 1) if block.specs), default=0)
+        self._num_remembering = max(last, image_layers)
         self.tower, self.mtp = tower, mtp
         self.per_layer = per_layer
         self.embedding_width = hidden_size + (per_layer.width if per_layer else 0)
@@ -193,15 +196,22 @@ class Decoder:
 
     @torch.inference_mode()
     def forward(
-        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+        self,
+        embeddings: Tensor,
+        positions: Tensor,
+        memory: LayerMemory,
+        *,
+        image: bool = False,
+        wanted: Sequence[int] | None = None,
     ) -> Tensor:
         """[n, embedding_width] at `positions` [3, n] -> [n, hidden_size] after the final norm.
 
-        `image`: the rows are one whole picture, [n, image_width]. Raises RequestCancelled between
+        `image`: the rows are one whole picture, [n, image_width]. `wanted`: return these rows only,
+        which pass the last layers without memory one by one. Raises RequestCancelled between
         layers.
         """
         rotations = self.rotations(positions, memory.runs)
-        return self.through(embeddings, rotations, memory, image=image)
+        return self.through(embeddings, rotations, memory, image=image, wanted=wanted)
 
     @torch.inference_mode()
     def rotations(self, positions: Tensor, runs: tuple[int, ...]) -> Rotations:
@@ -214,20 +224,36 @@ class Decoder:
 
     @torch.inference_mode()
     def through(
-        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
+        self,
+        hidden: Tensor,
+        rotations: Rotations,
+        memory: LayerMemory,
+        *,
+        image: bool = False,
+        wanted: Sequence[int] | None = None,
     ) -> Tensor:
         per_layer: Sequence[Tensor] = ()
         if self.per_layer is not None:
             hidden, per_layer = self.per_layer(hidden, memory.is_step)
         hidden, *features = hidden.split(self.hidden_size, dim=1)
         forward, slot = Forward(rotations, memory, image, per_layer), 0
-        for index, block in enumerate(self.blocks):
+        blocks = self.blocks if wanted is None else self.blocks[: self._num_remembering]
+        for index, block in enumerate(blocks):
             memory.check_cancelled()
             hidden = block(hidden, forward, slot)
             if index < len(features):
                 hidden = hidden + features[index]
             slot += len(block.specs)
+        if wanted is not None:
+            hidden = torch.cat([self._last_blocks(hidden, forward, row) for row in wanted])
         return self.norm(hidden)
+
+    def _last_blocks(self, hidden: Tensor, forward: Forward, row: int) -> Tensor:
+        alone, forward = hidden[row : row + 1], forward.of_row(row, len(hidden))
+        for block in self.blocks[self._num_remembering :]:
+            forward.memory.check_cancelled()
+            alone = block(alone, forward, 0)
+        return alone
 
     @torch.inference_mode()
     def head_inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:

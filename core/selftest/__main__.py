@@ -17,8 +17,8 @@ from core.api.params import Device, ModelSettings, Precision
 from core.engine.loaded import fix_threads, resolve_device
 from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision, what_slows
-from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
+from core.weights.published.folder import ModelFolder
 from kernels.common.capability import processor_level
 from kernels.ops import Ops
 from kernels.self_test.validation import faults, suspects

@@ -41,6 +41,7 @@ class Entry:
                 "read": stats.evaluated_tokens,
                 "written": stats.reply_tokens,
                 "tokens_per_s": stats.decode_tokens_per_s,
+                "disk_trouble": stats.disk_trouble,
             }
         seen = self._seen.model_copy(update=changes)
         if seen != self._seen:

@@ -66,6 +66,8 @@ class Answering:
         self.turns = Turns()
         self.cache = cache
         self._steady = steady
+        # Why contexts weren't kept on disk when a request ended last, None if they are.
+        self.disk_trouble: str | None = None
         self.held = HeldReplies(kept=kept)
         # Replies that are prefilled while the engine is idle, by chat.
         self._preparing: OrderedDict[str, Request[Prepared]] = OrderedDict()
@@ -185,6 +187,7 @@ class Answering:
                         for delta in said.push(event.answer, event.logprobs):
                             yield delta
                     case Finished():
+                        self.disk_trouble = event.stats.disk_trouble
                         for delta in said.close():
                             yield delta
                         if not side:

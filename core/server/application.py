@@ -98,6 +98,7 @@ def _health(answering: Answering) -> Body:
         "asleep": answering.client.asleep,
         "waiting": answering.turns.num_waiting,
         "preparing": answering.num_preparing,
+        "disk_trouble": answering.disk_trouble,
     }
 
 

@@ -137,7 +137,10 @@ def _of_named(text: str, _schemas: Schemas, mark: str = "<|message|>") -> list[T
 
 _FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")
 _PARAMETER = re.compile(r"\s*<parameter=([^>\n]+)>\n?")
-_PARAMETER_END, _FUNCTION_END = "</parameter>", "</function>"
+_FUNCTION_END = "</function>"
+# A value may have the tag that ends it: only these follow the one that does.
+_NEXT = r"</parameter>(?=\s*<parameter=[^>\n]+>)"
+_ENDED = re.compile(rf"{_NEXT}|</parameter>(?=\s*</function>\s*\Z)")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
@@ -148,21 +151,22 @@ def _of_tags(text: str, schemas: Schemas) -> list[ToolCall] | None:
     name, at, arguments = head[1].strip(), head.end(), dict[str, object]()
     known = schemas.get(name, {})
     while (begun := _PARAMETER.match(text, at)) is not None:
-        end = text.find(_PARAMETER_END, begun.end())
-        if end < 0:
+        ended = _ENDED.search(text, begun.end())
+        if ended is None:
             return None
-        value = text[begun.end() : end].removesuffix("\n")
+        value = text[begun.end() : ended.start()].removesuffix("\n")
         arguments.setdefault(begun[1], _typed(value, known.get(begun[1])))
-        at = end + len(_PARAMETER_END)
+        at = ended.end()
     call = _call(name, arguments) if text[at:].strip() == _FUNCTION_END else None
     return [call] if call is not None else []
 
 
 def _closed_tags(text: str) -> str:
-    head, end = _FUNCTION.match(text), text.rfind(_PARAMETER_END)
+    head = _FUNCTION.match(text)
     if head is None:
         return ""
-    return text[: head.end() if end < 0 else end + len(_PARAMETER_END)] + _FUNCTION_END
+    ends = [head.end(), *(found.end() for found in re.finditer(_NEXT, text))]
+    return text[: ends[-1]] + _FUNCTION_END
 
 
 def _typed(text: str, schema: object) -> object:

@@ -98,6 +98,7 @@ class RequestSeen(Frozen):
     written: int = 0
     tokens_per_s: float | None = None
     volatile: tuple[str, ...] = ()
+    disk_trouble: str | None = None
 
 
 class ContentSeen(Frozen):

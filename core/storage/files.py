@@ -10,6 +10,8 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from core.system.private_files import (
 )
 
 Bytes = bytes | bytearray | memoryview
+SYNCS_AT_ONCE = 16
 
 
 class WrongSizeError(OSError):
@@ -77,14 +80,22 @@ class Files:
             raise WrongSizeError(f"it has {found:,} bytes instead of {num_bytes:,}")
         return data
 
-    def write(self, path: Path, parts: Iterable[Bytes]) -> None:
-        handle = self._create(path)
-        try:
-            for part in parts:
-                self._write_all(handle, part)
-            self._sync(handle)
-        finally:
-            os.close(handle)
+    def write(self, contents: Iterable[tuple[Path, Iterable[Bytes]]]) -> None:
+        """Write new files, and return when all are durable."""
+        with ExitStack() as opened:
+            handles: list[int] = []
+            for path, parts in contents:
+                handle = self._create(path)
+                opened.callback(os.close, handle)
+                handles.append(handle)
+                for part in parts:
+                    self._write_all(handle, part)
+            if len(handles) == 1:
+                self._sync(handles[0])
+                return
+            # File systems combine syncs that wait at the same time into one.
+            with ThreadPoolExecutor(SYNCS_AT_ONCE) as waiting:
+                list(waiting.map(self._sync, handles))
 
     def write_at(self, path: Path, at: int, data: Bytes) -> None:
         handle = self._open(path)

@@ -138,21 +138,25 @@ class DiskStore:
         """Write a blob durably, with blobs `before` it that it needs: all of them or none. False if
         the pool's `cap` has no room."""
         together = [*before, (blob, parts)]
-        num_bytes = sum(each.num_bytes for each, _ in together)
-        if not self.make_room(replace(blob, num_bytes=num_bytes), cap):
+        blobs = [each for each, _ in together]
+        num_bytes = sum(each.num_bytes for each in blobs)
+        needs = tuple(name for each in blobs for name in each.needs)
+        if not self.make_room(replace(blob, num_bytes=num_bytes, needs=needs), cap):
             return False
-        self.drop_part(blob.pool)
-        placed: list[Blob] = []
+        unfinished = [(blob.pool, f"{_PART}-{number}") for number in range(len(blobs))]
+        self._unlink(unfinished)
+        placed: list[Place] = []
         try:
-            for each, content in together:
-                self.files.write(self.part(blob.pool), content)
-                self.files.replace(self.part(blob.pool), self.path(each.pool, each.name))
-                placed.append(each)
+            files = [self.path(*place) for place in unfinished]
+            self.files.write(zip(files, (content for _, content in together), strict=True))
+            for each, file in zip(blobs, files, strict=True):
+                self.files.replace(file, self.path(each.pool, each.name))
+                placed.append((each.pool, each.name))
             self.files.sync_folder(self.folder / blob.pool)
-            self._name(placed, sync=True)
+            self._name(blobs, sync=True)
         except OSError:
             with suppress(OSError):  # else the next sweep deletes them
-                self._unlink([(blob.pool, _PART), *((each.pool, each.name) for each in placed)])
+                self._unlink([*unfinished, *placed])
             raise
         return True
 

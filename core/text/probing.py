@@ -244,7 +244,7 @@ _CALLS: dict[ToolSyntax, str] = {
     "gemma4": rf"{re.escape(MARKS['gemma4'][0])}call:{_NAME}\{{",
     "mistral": rf"\[TOOL_CALLS\]{_NAME}\[ARGS\]\{{",
     "mistral_ids": rf"\[TOOL_CALLS\]{_NAME}\[CALL_ID\]{_ID}\[ARGS\]\{{",
-    "mistral_list": rf'\[TOOL_CALLS\]\[\{{"name": "{_NAME}", "arguments": \{{"town": "b"\}}, '
+    "mistral_list": rf'\[TOOL_CALLS\] ?\[\{{"name": "{_NAME}", "arguments": \{{"town": "b"\}}, '
     rf'"id": "{_ID}"\}}\]',
     "lfm2": rf"{re.escape(MARKS['lfm2'][0])}\[{_NAME}\(",
     "hermes": rf"<tool_call>\s*{_JSON % (_NAME, 'arguments')}\s*</tool_call>",

@@ -163,7 +163,10 @@ class _RecipeStream:
     def rows(self) -> StoredRows | None:
         if self._recipe.block_type is None:
             return None
-        return StoredRows((self._recipe.num_rows, self._reader.row_bytes), self._fill_blocks)
+        size, scales = (self._recipe.num_rows, self._reader.row_bytes), self._reader.scales
+        return StoredRows(
+            size, self._fill_blocks, None if scales is None else torch.from_numpy(scales)
+        )
 
     def _fill_blocks(self, start: int, target: Tensor) -> None:
         for rows in target.split(max(1, PIECE_BYTES // max(1, target.shape[1]))):

@@ -39,11 +39,11 @@ from desktop.store.tables.records import (
 
 
 class ChatController(ShownChat):
-    """Actions of the user on the shown chat.
+    """A message is stored before the engine gets it.
 
-    A message is in the store before the engine gets it. `refused(str)`: why nothing was sent.
+    `refused(str)`: why nothing was sent. `said(str)`: why nothing was done.
     `deleted(DeletedMessages)`: messages went to the trash. `moved(Moved)`: messages follow another
-    version now. `said(str)`: why nothing was done.
+    version now.
     """
 
     refused = Signal(str)
@@ -54,17 +54,15 @@ class ChatController(ShownChat):
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
         super().__init__(services, replies, drafts)
-        self._engine = services.engine
-        self._blobs = services.blobs
         # Drafts on their way to the store, by chat: Enter may be pressed twice before they arrive.
         self._sending: dict[int | None, Draft] = {}
-        self.queue = MessageQueue(drafts, replies, services.tasks, self._send)
+        self.queue = MessageQueue(drafts, replies, self._tasks, self._send)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
-        """The picture files that messages not sent yet need."""
+        """Picture files that unsent messages need."""
         sending = [each for draft in self._sending.values() for each in draft.ready_pictures()]
-        return self._drafts.digests() | {each.digest for each in sending}
+        return self.drafts.digests() | {each.digest for each in sending}
 
     def send(self) -> None:
         """Send the draft, or queue it while a reply is in progress."""
@@ -82,7 +80,7 @@ class ChatController(ShownChat):
 
     def stop(self) -> None:
         if self.running is not None:
-            self._replies.stop(self.running.message)
+            self.replies.stop(self.running.message)
 
     def regenerate(self, message: int) -> None:
         """Write another reply in place of this one, or a reply to this message."""
@@ -96,7 +94,6 @@ class ChatController(ShownChat):
             )
 
     def go_on(self, reply: int) -> None:
-        """Continue the last reply, which was stopped or cut off."""
         row = self.transcript.row_of(reply)
         if row is not None and row.can_go_on:
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
@@ -109,7 +106,7 @@ class ChatController(ShownChat):
         if row.message.is_reply:
             self._tasks.spawn(self._edit_reply(row.message, text), tr("Editing a reply"))
             return
-        draft = self._drafts.edited(message)
+        draft = self.drafts.edited(message)
         shown = row.message.attachments if draft is None else draft.attachments()
         documents = [each for each in shown if isinstance(each, Document)]
         if words := not_sendable(documents, self._here):
@@ -150,9 +147,10 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
-        """The group of a picture: those of the draft, of the shown chat, or of edited messages."""
+        """Find the draft's, the chat's or the edited messages' pictures, whichever include this
+        one."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
-        for group in (self.draft.ready_pictures(), shown, self._drafts.edited_pictures()):
+        for group in (self.draft.ready_pictures(), shown, self.drafts.edited_pictures()):
             pictures = {each.digest: each for each in group}
             if digest in pictures:
                 return tuple(pictures.values())
@@ -160,19 +158,19 @@ class ChatController(ShownChat):
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
         self._sending[chat] = draft
-        taken, sent = draft is not self._drafts.of(chat), False
+        taken, sent = draft is not self.drafts.of(chat), False
         try:
             if not draft.complete and not taken:
                 self.refused.emit(tr("The message will be sent once its files are ready."))
-            ready = await self._drafts.documents.settled(draft)
+            ready = await self.drafts.documents.settled(draft)
             if ready and (chat != self._wanted or self._sendable(draft)):
                 if not taken:
                     taken = True
-                    self._drafts.put(chat, self._drafts.fresh(chat))
+                    self.drafts.put(chat, self.drafts.fresh(chat))
                     self.draft_changed.emit()
                 sent = await self._store_and_begin(chat, draft)
             if taken and not sent:
-                self._drafts.of(chat).queued.insert(0, draft)
+                self.drafts.of(chat).queued.insert(0, draft)
         finally:
             self._sent(draft)
             if not sent:
@@ -184,18 +182,16 @@ class ChatController(ShownChat):
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
         """Returns False if the message could not be stored."""
-        text, shown, left = draft.text.strip(), draft.attachments(), self._drafts.left(chat)
+        text, shown, left = draft.text.strip(), draft.attachments(), self.drafts.left(chat)
         try:
             turn = await self._database.run(
                 messages.append_turn,
                 chat,
                 text,
                 shown,
-                draft.key,
-                draft.system,
                 left,
-                draft.format,
-                draft.settings,
+                draft.key,
+                draft.begin,
                 self._remote.new_chats if chat is None else None,
                 draft.folder.id if draft.folder else None,
             )
@@ -207,16 +203,16 @@ class ChatController(ShownChat):
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # With what was typed meanwhile.
-            typed = self._drafts.of(None)
-            self._drafts.put(turn.chat, typed)
-            self._drafts.put(None, self._drafts.fresh(None))
-            self._drafts.save_soon(typed)
+            typed = self.drafts.of(None)
+            self.drafts.put(turn.chat, typed)
+            self.drafts.put(None, self.drafts.fresh(None))
+            self.drafts.save_soon(typed)
         await self._begin(turn)
         return True
 
     @property
     def _here(self) -> ModelInfo | None:
-        """The model that writes the next reply; a server says itself what it can't take."""
+        """None for a chat on a server, which says itself what it can't take."""
         return self._engine.model if self.place is None else None
 
     def _sendable(self, draft: Draft) -> bool:
@@ -238,13 +234,13 @@ class ChatController(ShownChat):
         return False
 
     async def _regenerate(self, chat: int, parent: int) -> None:
-        await self._replies.stop_chat(chat)
+        await self.replies.stop_chat(chat)
         await self._begin(await self._database.run(messages.add_alternative, chat, parent))
 
     async def _go_on(self, message: Message) -> None:
-        await self._drafts.store_instructions()
+        await self.drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, message.chat)
-        begun = message.id in self._replies.live
+        begun = message.id in self.replies.live
         if begun or (chat_path is not None and chat_path.place is not None):
             return
         if chat_path is None or not chat_path.path or chat_path.path[-1].id != message.id:
@@ -253,26 +249,26 @@ class ChatController(ShownChat):
         self._generate(LiveReply.begun(chat_path.path[-1]), chat_path, conversation)
 
     async def _edit(self, message: Message, text: str, shown: tuple[Attachment, ...]) -> None:
-        await self._replies.stop_chat(message.chat)
+        await self.replies.stop_chat(message.chat)
         turn = await self._database.run(
             messages.add_turn, message.chat, message.parent, text, shown
         )
         # Not before: until then only the edit refers to the pictures that were added.
-        self._drafts.end_edit(message.id)
+        self.drafts.end_edit(message.id)
         await self._begin(turn)
 
     async def _edit_reply(self, message: Message, text: str) -> None:
         if text != message.text:
-            await self._replies.stop_chat(message.chat)
+            await self.replies.stop_chat(message.chat)
             ids = await self.edited_ids(message, messages.storable(text))
             await self._database.run(message_tree.edit_reply, message, text, ids)
-        self._drafts.end_edit(message.id)
+        self.drafts.end_edit(message.id)
         await self.show_again(message.chat)
         self.stored.emit()
 
     async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
-        """The ids of a reply with another text, so that what is before the edit is not read again;
-        None without the model that wrote it: then the text is tokenized later."""
+        """The ids of a reply with another text, so that the part before the edit is reused; None
+        without the model that wrote it."""
         reply, model = api_message(message, self._blobs.path), self._engine.model
         ids = message.reply.ids if message.reply else None
         if model is None or ids is None or ids.tokenizer != model.tokenizer:
@@ -283,16 +279,16 @@ class ChatController(ShownChat):
         return None
 
     async def _delete(self, chat: int, message: int, answers: bool) -> None:
-        await self._replies.stop_chat(chat)
+        await self.replies.stop_chat(chat)
         gone = await self._database.run(message_tree.delete, chat, message, answers)
-        self._drafts.end_edit(message)
+        self.drafts.end_edit(message)
         await self.show_again(chat)
         self.stored.emit()
         if gone is not None:
             self.deleted.emit(gone)
 
     async def _insert(self, chat: int, parent: int | None, question: str, answer: str) -> None:
-        await self._replies.stop_chat(chat)
+        await self.replies.stop_chat(chat)
         await self._database.run(message_tree.insert, chat, parent, question, answer)
         await self.show_again(chat)
         self.stored.emit()
@@ -306,7 +302,7 @@ class ChatController(ShownChat):
         self.moved.emit(found)
 
     async def _move(self, moved: Moved) -> None:
-        await self._replies.stop_chat(moved.chat)
+        await self.replies.stop_chat(moved.chat)
         await self._database.run(message_tree.move, moved)
         await self.show_again(moved.chat)
 
@@ -324,7 +320,7 @@ class ChatController(ShownChat):
         await self.show_again(chat)
 
     async def _begin(self, turn: Turn) -> None:
-        await self._drafts.store_instructions()
+        await self.drafts.store_instructions()
         chat_path = await self._database.run(messages.read_chat, turn.chat)
         if chat_path is not None:
             # The path may end with another reply by now.
@@ -336,5 +332,5 @@ class ChatController(ShownChat):
         self.stored.emit()
 
     def _generate(self, live: LiveReply, chat_path: ChatPath, conversation: Conversation) -> None:
-        self._replies.begin(live, conversation, chat_path)
+        self.replies.begin(live, conversation, chat_path)
         self._show_path(live.chat, chat_path)

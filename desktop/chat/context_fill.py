@@ -1,6 +1,6 @@
 """How full a chat and its draft make the context, and which turns could be left out.
 
-Uses the engine's counts for messages that a request has had, and estimates the others.
+Messages that no request has counted are estimated.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import PromptTooLongError, WaymarkError
@@ -19,7 +19,7 @@ from desktop.chat.shown_chat import ShownChat
 from desktop.documents.parts import estimated_tokens
 from desktop.i18n import tr
 from desktop.numbers import context_used, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables.records import ChatPath, Message, alternating
 
 # Shares of the context: from NEAR on the chat says so; from PREPARE on, what would remain is
@@ -40,10 +40,10 @@ PICTURE_TOKENS = 256
 
 @dataclass(frozen=True, slots=True)
 class ContextFill:
-    """Tokens of the messages in the prompt (`costs`) and of what is before them (`system`).
+    """`costs` are the tokens of the messages in the prompt, `system` those before them.
 
-    `turns`: places of the user messages among them. `refused`: the last request did not fit.
-    `cut_off`: the last reply filled the context.
+    `turns`: places of the user messages. `refused`: the last request did not fit. `cut_off`: the
+    last reply filled the context.
     """
 
     limit: int
@@ -78,11 +78,11 @@ class ContextFill:
         return len(self.turns) > 1 and not self.alone
 
     def left_from(self, place: int) -> int:
-        """The tokens that remain without the messages before `place`."""
+        """Tokens without the messages before `place`."""
         return self.system + sum(self.costs[place:])
 
     def cut(self, most: float) -> int | None:
-        """The first turn from which on at most `most` tokens remain, else the last turn."""
+        """The first turn from which at most `most` tokens remain, else the last turn."""
         for place in self.turns[1:]:
             if self.left_from(place) <= most or place == self.turns[-1]:
                 return place
@@ -109,6 +109,10 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
     )
 
 
+def ids_in_prompt(chat_path: ChatPath) -> tuple[int, ...]:
+    return tuple(each.id for each in chat_path.in_prompt)
+
+
 def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
     """A multiple of the grid that holds the chat and a reply; None if that is too long."""
     wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
@@ -116,7 +120,7 @@ def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
 
 
 def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | None:
-    """The last message to leave out; the previous choice `before` is kept while it suffices."""
+    """The last message to leave out; `before` is kept while it suffices."""
     messages = chat_path.in_prompt
     places = {messages[place - 1].id: place for place in fill.turns[1:]}
     if before in places and fill.left_from(places[before]) <= MOST_LEFT * fill.limit:
@@ -151,7 +155,7 @@ def fill_words(fill: ContextFill, model: ModelInfo) -> str:
 
 
 def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
-    """`longest` is the model's longest context if that is too short too."""
+    """`longest` is the model's longest context, if that is too short too."""
     text = (
         tr(
             "The last message alone takes {tokens} tokens, and the context holds {limit}. Nothing "
@@ -169,7 +173,7 @@ def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
 
 
 def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
-    """Tokens by message from the last answered request, and tokens before the first message."""
+    """By message, from the last answered request; and the tokens before the first message."""
     for place in range(len(chat_path.path) - 1, -1, -1):
         reply = chat_path.path[place].reply
         if reply is not None and reply.stats is not None and reply.stats.message_starts:
@@ -178,7 +182,7 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 
 
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
-    """With an even number of messages, the last is the part of the reply that was continued."""
+    """If their number is even, the last message is the part of the reply that was continued."""
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
     told = alternating(path[: place + 1])
@@ -215,24 +219,24 @@ class DraftTokens:
     left: int
 
 
-class DraftSize(QObject):
-    """Counts with the model's tokenizer, one text at a time."""
+class DraftSize(Controller):
+    """Counts one text at a time."""
 
     changed = Signal()
 
     def __init__(self, services: Services, chat: ShownChat) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
-        self._engine = services.engine
-        self._tasks = services.tasks
         self._wanted = ""
         # The counted text, the tokenizer, and the count.
         self._counted = ("", "", 0)
         self._counting = False
+        # The model, the messages that it has prefilled with nothing after them, and their tokens.
+        self._settled: tuple[str, tuple[int, ...], int] = ("", (), 0)
         for signal in (chat.busy_changed, chat.draft_changed, chat.transcript.row_changed):
             signal.connect(self.changed)
         chat.placed.connect(self._begin)
-        services.engine.changed.connect(self._begin)
+        self._engine.changed.connect(self._begin)
 
     @property
     def model(self) -> ModelInfo | None:
@@ -253,6 +257,11 @@ class DraftSize(QObject):
         self._wanted = text if text.strip() else ""
         self._begin()
 
+    def note_settled(self, messages: tuple[int, ...], tokens: int) -> None:
+        if self._engine.model is not None:
+            self._settled = (self._engine.model.fingerprint, messages, tokens)
+            self.changed.emit()
+
     def _known(self) -> int | None:
         model = self._engine.model
         text, tokenizer, tokens = self._counted
@@ -266,6 +275,8 @@ class DraftSize(QObject):
             return context_used(live.stats)
         assert model is not None
         path = self._chat.shown_path
+        if self._settled[:2] == (model.fingerprint, ids_in_prompt(path)):
+            return self._settled[2]
         if not path.path:
             path = replace(path, system=self._chat.instructions)
         return fill_of(path, model.context_length).tokens

@@ -38,7 +38,7 @@ EMPTY: tuple[UserMessage, AssistantMessage] = (
 def conversation_of(
     chat_path: ChatPath, picture_path: PathOf, asked: UserMessage | None = None
 ) -> Conversation:
-    """The engine's view of a chat: its instructions, the messages in the prompt, and `asked`."""
+    """The instructions, the messages in the prompt, and `asked`."""
     told = alternating(chat_path.in_prompt)
     messages = [
         EMPTY[place % 2] if message is None else api_message(message, picture_path)
@@ -52,8 +52,8 @@ def conversation_of(
 
 
 def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The conversation that a new reply answers. In place of a deleted question it ends with an
-    empty one, which the engine refuses; it would continue a reply."""
+    """The conversation that a new reply answers. A deleted question is replaced by an empty one,
+    which the engine refuses: otherwise it would continue a reply."""
     told = chat_path.in_prompt
     answered = not told or told[-1].is_reply
     return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
@@ -68,8 +68,8 @@ def api_message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
-    """Documents come first, then pictures: another question leaves what is long as it was. A
-    document ends where it would before any question, so an empty one follows it as well."""
+    """Documents come first, then pictures, so another question leaves them as they were. An empty
+    question follows a document alone, which then ends where it always does."""
     documents = [
         TextPart(text=f"{prompt_text(each)}\n\n") for each in shown if isinstance(each, Document)
     ]

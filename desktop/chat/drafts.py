@@ -1,4 +1,4 @@
-"""Text typed and not sent: drafts and instructions, which are stored, and edits in memory."""
+"""Unsent text: drafts and instructions, which are stored, and edits in memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.drafts import StoredDraft
-from desktop.store.tables.records import Attachment, Message, Picture
+from desktop.store.tables.records import Attachment, Begin, Message, Picture
 
 # Storing at every key would be felt; so would losing more than half a second of typing.
 STORED_AFTER_MS = 500
 
 
 class Drafts:
-    """One draft per chat, one (of None) for a new chat, and one per message being edited."""
+    """One draft per chat, one (None) for a new chat, and one per edited message."""
 
     def __init__(
         self, services: Services, pictures: PictureController, documents: DocumentController
@@ -57,7 +57,7 @@ class Drafts:
         return self._drafts[chat]
 
     def fresh(self, chat: int | None) -> Draft:
-        """An empty draft; that of a new chat has what the default preset says."""
+        """A new chat's draft has what the default preset says."""
         if chat is not None:
             return Draft()
         draft = Draft()
@@ -71,9 +71,8 @@ class Drafts:
 
     def left(self, chat: int | None) -> StoredDraft | None:
         draft = self.of(chat)
-        shown = draft.all_attachments()
-        left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, shown)
-        return left if left.text or left.shown else None
+        text, shown, begin = draft.all_text(), draft.all_attachments(), Begin(draft.system)
+        return StoredDraft(chat, text, draft.key, shown, begin) if text or shown else None
 
     def begin(self, chat: int, text: str, shown: Sequence[Attachment]) -> None:
         draft = self._drafts[chat] = self._with(Draft(text), shown)
@@ -106,32 +105,16 @@ class Drafts:
         if chat is not None and not (text or shown):
             await self._database.run(drafts.remove, chat)
         else:
-            await self._database.run(
-                drafts.save,
-                chat,
-                text,
-                draft.system,
-                draft.key,
-                shown,
-                draft.format,
-                draft.settings,
-                draft.folder.id if draft.folder else None,
-            )
+            stored = StoredDraft(chat, text, draft.key, shown, draft.begin, draft.folder)
+            await self._database.run(drafts.save, stored)
 
     def _all(self) -> list[Draft]:
         unsent = [each for draft in self._drafts.values() for each in (*draft.queued, draft)]
         return [*unsent, *(draft for _, draft in self._edits.values())]
 
     def _read(self, row: StoredDraft) -> Draft:
-        own = dict(row.settings)
-        draft = Draft(
-            row.text,
-            key=row.key,
-            system=row.system,
-            format=row.format,
-            settings=own,
-            folder=row.folder,
-        )
+        draft = Draft(row.text, key=row.key, folder=row.folder)
+        draft.begin_with(row.begin)
         return self._with(draft, row.shown)
 
     def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:
@@ -162,7 +145,7 @@ class Drafts:
     # Instructions.
 
     def instruct(self, chat: int | None, system: str) -> None:
-        """Of None, for a new chat."""
+        """`chat` None is a new chat."""
         if chat is None:
             self.of(None).system = system
             self._changed.add(None)
@@ -202,11 +185,10 @@ class Drafts:
         self._edits = {key: edit for key, edit in self._edits.items() if edit[0] not in gone}
 
     def clear(self) -> None:
-        """Stored drafts are deleted elsewhere."""
         for known in (self._drafts, self._changed, self._edits, self._typed, self._unstored):
             known.clear()
 
     async def store_at_closing(self) -> None:
-        """Store all drafts; call when no task runs."""
+        """Call when no task runs."""
         for chat in list(self._drafts):
             await attempted("storing a draft", partial(self._save, chat))

@@ -25,7 +25,7 @@ Send = Callable[[int, Draft], Awaitable[None]]
 
 
 class MessageQueue(QObject):
-    """Sends queued messages one by one as replies end, or gives them back to the draft.
+    """Sends queued messages as replies end, or gives them back to the draft.
 
     `typed_wanted()`: the composer must copy its text into its draft now.
     """
@@ -50,7 +50,6 @@ class MessageQueue(QObject):
         self.changed.emit()
 
     def take_back(self, chat: int | None, message: Draft) -> None:
-        """Put it before the composer's text."""
         self._tasks.spawn(self._take_back(chat, message), tr("Taking back a queued message"))
 
     def take_all_back(self, chat: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Replies in progress: one `ReplyRun` each, from waiting for the model to the stored end."""
+"""Replies in progress, each from waiting for the model to its stored end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import Generate
@@ -28,7 +28,7 @@ from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
 from desktop.numbers import format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
@@ -44,11 +44,11 @@ STATES: dict[FinishReason, ReplyState] = {
 }
 
 
-class Replies(QObject):
-    """The replies in progress of all chats; switching chats cancels none.
+class Replies(Controller):
+    """Switching chats cancels none.
 
-    `streamed(message)`: the live reply has more text. `progressed(live)`: new status or numbers.
-    `ended(live, text, reply)`: the final text and record, as stored.
+    `streamed(message)`: more text. `progressed(live)`: new status or numbers. `ended(live, text,
+    reply)`: as stored.
     """
 
     streamed = Signal(int)
@@ -56,13 +56,13 @@ class Replies(QObject):
     ended = Signal(object, str, object)
 
     def __init__(self, services: Services) -> None:
-        super().__init__()
+        super().__init__(services)
         self.live: dict[int, LiveReply] = {}
         self._services = services
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
-        """Have a reply written here or at the chat's place, with the chat's own settings."""
+        """Have it written here or at the chat's place, with the chat's own settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, of, self._services, self)
@@ -225,7 +225,7 @@ class ReplyRun:
         return await self._follow(self._request)
 
     async def _remote_end(self, place: Place) -> Finished | ErrorInfo | None:
-        """How a server's reply ended; None if it was stopped before it was sent."""
+        """None if it was stopped before it was sent."""
         self._live.model = f"{place.model} ({host_of(place.address)})"
         self._live.stats = None
         self._say(tr("Waiting for {host}").format(host=host_of(place.address)))
@@ -296,7 +296,7 @@ class ReplyRun:
 def ending(
     live: LiveReply, last: Finished | ErrorInfo | None, *, remote: bool = False
 ) -> tuple[str, Reply]:
-    """The final text and record of a reply by its request's end; None: it was not sent."""
+    """The final text and record; without `last` nothing was sent."""
     # Servers give no ids, or those of their own tokenizer.
     begun = isinstance(last, Finished) and (last.reply.ids or remote)
     if isinstance(last, Finished) and begun:
@@ -340,7 +340,6 @@ def queued_text(ahead: int) -> str:
 
 
 def prefill_text(event: Prefilling) -> str:
-    """An image takes longer than the text around it."""
     report, parts = event.stats.remote, event.stats.parts
     if report is not None and not report.prompt:
         return tr("Waiting for {host}").format(host=report.host)

@@ -1,4 +1,4 @@
-"""The chat on screen: its rows, its draft, its options, and whether a reply is in progress."""
+"""The chat on screen: rows, draft, options, and whether a reply is in progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
@@ -16,7 +16,7 @@ from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import AppSettings, with_own
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
@@ -24,13 +24,12 @@ from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
-class ShownChat(QObject):
+class ShownChat(Controller):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or None. `draft_typed()`: the user paused typing;
-    `reply_typed(message, text)`: while editing a reply.
-    `busy_changed()`: the reply at the end of the path has begun or ended. `placed()`: the place of
-    the next reply may have changed.
+    `shown(chat)`: another chat, or None. `draft_typed()`, `reply_typed(message, text)`: the user
+    paused typing. `busy_changed()`: the last reply has begun or ended. `placed()`: the next reply's
+    place may have changed.
     """
 
     shown = Signal(object)
@@ -44,15 +43,11 @@ class ShownChat(QObject):
     placed = Signal()
 
     def __init__(self, services: Services, replies: Replies, drafts: Drafts) -> None:
-        super().__init__()
+        super().__init__(services)
         self.transcript = Transcript()
         self.shown_path = ChatPath()
-        self._replies = replies
-        self._drafts = drafts
-        self._database = services.database
-        self._tasks = services.tasks
-        self._remote = services.remote
-        self._settings = services.settings
+        self.replies = replies
+        self.drafts = drafts
         # The chat to show; it may still be on its way from the store.
         self._wanted: int | None = None
         # The text of each kind of format that was last in force, by chat.
@@ -62,11 +57,11 @@ class ShownChat(QObject):
 
     @property
     def draft(self) -> Draft:
-        return self._drafts.of(self._wanted)
+        return self.drafts.of(self._wanted)
 
     @property
     def key(self) -> str:
-        """The chat's name in the engine's cache; on the empty page, that of a new chat."""
+        """The chat's name in the engine's cache, or a new chat's."""
         return self.draft.key if self.transcript.chat is None else self.shown_path.key
 
     @property
@@ -78,21 +73,21 @@ class ShownChat(QObject):
     def instructions(self) -> str:
         chat = self.transcript.chat
         if chat is None:
-            return self._drafts.of(None).system
-        typed = self._drafts.instructions(chat)
+            return self.drafts.of(None).system
+        typed = self.drafts.instructions(chat)
         return self.shown_path.system if typed is None else typed
 
     @property
     def format(self) -> ReplyFormat | None:
         """None for free text."""
         chat = self.transcript.chat
-        return self._drafts.of(None).format if chat is None else self.shown_path.format
+        return self.drafts.of(None).format if chat is None else self.shown_path.format
 
     @property
     def own(self) -> Mapping[str, Any]:
         """The chat's own values of settings, by their keys."""
         chat = self.transcript.chat
-        return self._drafts.of(None).settings if chat is None else self.shown_path.settings
+        return self.drafts.of(None).settings if chat is None else self.shown_path.settings
 
     @property
     def folder(self) -> Folder | None:
@@ -101,31 +96,28 @@ class ShownChat(QObject):
 
     @property
     def new_folder(self) -> Folder | None:
-        """The folder of a new chat."""
-        return self._drafts.of(None).folder
+        return self.drafts.of(None).folder
 
     def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
-        """Move new chats to the folder. They get the settings `begin`, unless the user has changed
-        theirs from `before`."""
-        draft = self._drafts.of(None)
+        """New chats get the settings `begin`, unless the user has changed theirs from `before`."""
+        draft = self.drafts.of(None)
         draft.folder = folder
         if draft.begin == before:
             draft.begin_with(begin)
-        self._drafts.save(draft)
+        self.drafts.save(draft)
         if self.transcript.chat is None:
             self._announce()
 
     @property
     def settings(self) -> AppSettings:
-        """The settings of the next replies."""
         return with_own(self._settings.settings, self.own)
 
     def set_own(self, own: Mapping[str, Any]) -> None:
         chat = self.transcript.chat
         if chat is None:
-            draft = self._drafts.of(None)
+            draft = self.drafts.of(None)
             draft.settings = dict(own)
-            self._drafts.save(draft)
+            self.drafts.save(draft)
         else:
             # Shown at once: two switches may be turned before the first one is stored.
             self.shown_path = replace(self.shown_path, settings=dict(own))
@@ -144,7 +136,7 @@ class ShownChat(QObject):
         return place is None or not begun or place.address in self.shown_path.agreed
 
     def run_at(self, place: Place | None) -> None:
-        """Have the next replies written there, which the user agreed to."""
+        """The user has agreed to it."""
         chat = self.transcript.chat
         if chat is None:
             self._remote.place_new_chats(place)
@@ -158,7 +150,7 @@ class ShownChat(QObject):
         await self.show_again(chat)
 
     def last_written(self, kind: Kind) -> str:
-        """The text of the last format of this kind, '' if there was none."""
+        """The last format's text of this kind, or ''."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
         known = [text_of(each) for each in (*replies, self.format) if each and each.kind == kind]
         written = self._written.get(self.transcript.chat, {})
@@ -174,25 +166,25 @@ class ShownChat(QObject):
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     async def open_at(self, chat: int, message: int) -> None:
-        """With the path that leads to this message."""
+        """Show the path that leads to this message."""
         self._wanted = chat
         await self._database.run(messages.choose_path, message)
         await self.show_again(chat)
 
     def open_made(self, made: Fork) -> None:
         if made.text or made.shown:
-            self._drafts.begin(made.chat, made.text, made.shown)
+            self.drafts.begin(made.chat, made.text, made.shown)
         self.open(made.chat)
 
     def keep_draft(self, draft: Draft) -> None:
-        self._drafts.save_soon(draft)
+        self.drafts.save_soon(draft)
 
     def note_pause(self, draft: Draft) -> None:
         if draft is self.draft:
             self.draft_typed.emit()
 
     def instruct(self, system: str) -> None:
-        self._drafts.instruct(self.transcript.chat, system.strip())
+        self.drafts.instruct(self.transcript.chat, system.strip())
         self.instructed.emit()
 
     def ask_for(self, reply_format: ReplyFormat | None) -> None:
@@ -202,8 +194,8 @@ class ShownChat(QObject):
             if each is not None:
                 self._written.setdefault(chat, {})[each.kind] = text_of(each)
         if chat is None:
-            self._drafts.of(None).format = reply_format
-            self._drafts.save(self._drafts.of(None))
+            self.drafts.of(None).format = reply_format
+            self.drafts.save(self.drafts.of(None))
             self.format_changed.emit()
         else:
             self._tasks.spawn(
@@ -215,17 +207,17 @@ class ShownChat(QObject):
         await self.show_again(chat)
 
     def forget(self, chats: Collection[int]) -> None:
-        self._drafts.forget(chats)
+        self.drafts.forget(chats)
         for chat in chats:
             self._written.pop(chat, None)
 
     def forget_everything(self) -> None:
-        self._drafts.clear()
+        self.drafts.clear()
         self._written.clear()
         self.open(None)
 
     def look_again(self, chat: int) -> None:
-        """Read the chat again if it is the one to show: it was changed elsewhere."""
+        """Read the chat again if it is to be shown: it was changed elsewhere."""
         if chat == self._wanted:
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
@@ -245,7 +237,7 @@ class ShownChat(QObject):
         # A server can't continue a reply.
         full = chat_path.place is not None
         rows = [
-            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end, full)
+            Row(message, self.replies.live.get(message.id), 0 < first == place, place == end, full)
             for place, message in enumerate(chat_path.path)
         ]
         self.transcript.show(chat, rows)

@@ -25,8 +25,7 @@ class Length(NamedTuple):
 
 
 class LiveReply(QObject):
-    """`grown(answer, reasoning)`: text that has arrived since the last time, from one event or
-    several."""
+    """`grown(answer, reasoning)`: text that has arrived since the last time."""
 
     grown = Signal(str, str)
 
@@ -98,7 +97,6 @@ class LiveReply(QObject):
 
 
 def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:
-    """The numbers after `count` tokens of the reply."""
     end = stats.prompt_tokens
     parts = tuple(part for part in stats.parts if part.end <= end)
     if parts and count:
@@ -116,7 +114,7 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 @dataclass(frozen=True, slots=True)
 class Row:
     """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
-    the context has no room to continue it, or a server would have to."""
+    it can't be continued here."""
 
     message: Message
     live: LiveReply | None = None
@@ -157,7 +155,7 @@ class Row:
         return self.can_go_on and not self.full
 
     def sibling(self, step: int) -> int | None:
-        """The id of the version `step` places on, if there is one."""
+        """The version `step` places on, or None."""
         place = self.place + step
         return self.message.siblings[place] if 0 <= place < len(self.message.siblings) else None
 
@@ -166,8 +164,8 @@ class Row:
 
 
 class Transcript(QObject):
-    """`chat_changed`: another chat, or none, is shown. `rows_replaced(first)`: rows from `first` on
-    are gone or new. `row_changed(place)`: the same message in another state."""
+    """`chat_changed`: another chat, or none. `rows_replaced(first)`: from `first` on.
+    `row_changed(place)`: the same message in another state."""
 
     chat_changed = Signal()
     rows_replaced = Signal(int)
@@ -179,7 +177,6 @@ class Transcript(QObject):
         self.rows: list[Row] = []
 
     def show(self, chat: int | None, rows: Sequence[Row]) -> None:
-        """Messages that keep their place keep their row."""
         if chat != self.chat:
             self.chat, self.rows = chat, list(rows)
             self.chat_changed.emit()
@@ -226,7 +223,7 @@ def _num_common(old: Sequence[Row], new: Sequence[Row]) -> int:
 
 
 def ending_text(reply: Reply) -> str:
-    """Why a reply ended early, or that it was edited; '' for a complete one."""
+    """Why a reply ended early, or that it was edited."""
     if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
         return tr("Edited by you.") if reply.edited else ""
     if reply.error is not None:

@@ -1,4 +1,4 @@
-"""The models of the lists of chats and of deleted chats."""
+"""The model of the list of chats."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, Qt, Signa
 
 from desktop.i18n import tr
 from desktop.numbers import count_of
-from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.fields import LAST_MOMENT
-from desktop.store.tables.records import Chat, DeletedMessages, Folder, Trashed
+from desktop.store.tables.records import Chat, Folder
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
+from desktop.widgets.two_lines import LONGEST_TITLE, AnyIndex
 
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
@@ -29,8 +28,7 @@ _NOWHERE = QModelIndex()
 
 
 class ChatList(QAbstractListModel):
-    """Chats that match the search, in folders and sections; a row is a chat, a folder, or the head
-    of a section."""
+    """Chats that match the search; a row is a chat, a folder, or the head of a section."""
 
     rename_asked = Signal(int, str)
     # By the user, of folders: rename one; fold it or unfold it; move a chat into one, or out of all
@@ -72,7 +70,6 @@ class ChatList(QAbstractListModel):
         return None if chat is None else self._places.get(chat)
 
     def index_of(self, chat: int | None) -> QModelIndex:
-        """Its row; none while it is not shown."""
         row = None if chat is None else self._rows_of.get(chat)
         return QModelIndex() if row is None else self.index(row)
 
@@ -83,7 +80,6 @@ class ChatList(QAbstractListModel):
         return QModelIndex()
 
     def first(self) -> QModelIndex:
-        """The first chat, or none."""
         return next(map(self.index_of, self._rows_of), QModelIndex())
 
     def row_at(self, index: AnyIndex) -> Chat | Folder | str:
@@ -99,13 +95,13 @@ class ChatList(QAbstractListModel):
         return row if isinstance(row, Folder) else None
 
     def turn(self, folder: Folder, is_open: bool | None = None) -> None:
-        """Show or hide its chats; None does the other one. All matches of a search are shown."""
+        """Show or hide its chats, or switch for None. A search shows all matches."""
         folded = not folder.folded if is_open is None else not is_open
         if not self.searched and folded != folder.folded:
             self.fold_asked.emit(folder.id, folded)
 
     def drop(self, data: QMimeData, index: AnyIndex) -> None:
-        """Move a dragged chat to where this row is; out of its folder if it is no row."""
+        """Move a dragged chat to this row, or out of its folder."""
         chat = _dragged(data)
         row = self.row_at(index)
         folder = row.id if isinstance(row, Folder) else None
@@ -204,7 +200,6 @@ def _spoken(chat: Chat, busy: str) -> str:
 
 
 def _dragged(data: QMimeData) -> int | None:
-    """The chat, or None."""
     digits = bytes(data.data(CHAT_MIME).data())
     return int(digits) if digits.isdigit() and len(digits) < 20 else None
 
@@ -234,46 +229,3 @@ def sections(
         head = next((head for start, head in heads if chat.used >= start), month)
         found.setdefault(tr("Pinned") if chat.pinned else head, []).append(chat)
     return {head: each for head, each in found.items() if each or isinstance(head, Folder)}
-
-
-class TrashList(QAbstractListModel):
-    """Deleted chats and messages, each with the day until which it can be restored."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.items: list[Trashed] = []
-
-    @property
-    def chats(self) -> list[Chat]:
-        return [each for each in self.items if isinstance(each, Chat)]
-
-    def show(self, items: Sequence[Trashed]) -> None:
-        if list(items) != self.items:
-            self.beginResetModel()
-            self.items = list(items)
-            self.endResetModel()
-
-    def item_at(self, index: AnyIndex) -> Trashed | None:
-        return self.items[index.row()] if index.isValid() else None
-
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.items)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        item = self.items[index.row()]
-        day = datetime.fromtimestamp(min(item.deleted + TRASH_S, LAST_MOMENT))
-        words = tr("Kept until {}").format(f"{day.day} {day:%B}")
-        if isinstance(item, DeletedMessages):
-            words = f"{count_of(item.count, 'message')}. {words}"
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return shortened(item.title, LONGEST_TITLE)
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{item.title}, {words}"
-            case Qt.ItemDataRole.ToolTipRole:
-                return tip(f"{item.title}, {words}")
-            case _:
-                chat = item.id if isinstance(item, Chat) else item.chat
-                return {CHAT_ROLE: chat, NOTE_ROLE: words}.get(role)

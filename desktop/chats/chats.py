@@ -1,6 +1,4 @@
-"""Renames, pins, forks, deletes and restores chats, has the model title them, and keeps their lists
-up to date.
-"""
+"""Changes chats, keeps their lists up to date, and has the model write titles."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from core.api.chat import TextPart, UserMessage
 from core.api.commands import Generate
@@ -17,9 +15,10 @@ from core.api.params import SamplingParams
 from desktop.chat.conversation import conversation_of
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
-from desktop.chats.chat_list import ChatList, TrashList
+from desktop.chats.chat_list import ChatList
+from desktop.chats.trash import TrashList
 from desktop.i18n import tr
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats, folders, forks, message_tree, messages
 from desktop.store.tables.records import (
@@ -35,7 +34,7 @@ from desktop.store.tables.records import (
 LONGEST_PAUSE_S = 3600.0
 
 
-class ChatsController(QObject):
+class ChatsController(Controller):
     # Another chat is on screen, or the list has another order.
     shown_changed = Signal()
     deleted = Signal(int, str)
@@ -48,13 +47,11 @@ class ChatsController(QObject):
     time_passed = Signal()
 
     def __init__(self, services: Services, chat_list: ChatList, replies: Replies) -> None:
-        super().__init__()
+        super().__init__(services)
         self.chat_list = chat_list
         self.trash = TrashList()
         self.shown: int | None = None
         self._replies = replies
-        self._database = services.database
-        self._tasks = services.tasks
         # Delete can be pressed again while a reply is still being stopped.
         self._deleting: set[int] = set()
         chat_list.rename_asked.connect(self.rename)
@@ -84,7 +81,6 @@ class ChatsController(QObject):
         self._tasks.spawn(self._change(chats.pin, chat, pinned), tr("Pinning a chat"))
 
     def delete(self, chat: int) -> None:
-        """Move a chat to the trash."""
         if chat not in self._deleting:
             self._deleting.add(chat)
             self._tasks.spawn(self._delete(chat), tr("Deleting a chat"))
@@ -92,11 +88,17 @@ class ChatsController(QObject):
     def restore(self, chat: int, opened: bool = True) -> None:
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
+    def bring_back(self, item: Trashed) -> None:
+        """Restore it without opening its chat."""
+        if isinstance(item, DeletedMessages):
+            self.restore_messages(item)
+        else:
+            self.restore(item.id, opened=False)
+
     def restore_messages(self, gone: DeletedMessages) -> None:
         self._tasks.spawn(self._restore_messages(gone), tr("Restoring messages"))
 
     def fork(self, chat: int, message: int) -> None:
-        """It begins with this one's messages up to `message`."""
         self._tasks.spawn(self._fork(chat, message), tr("Forking a chat"))
 
     async def stop_replies(self) -> None:
@@ -170,27 +172,26 @@ ASK = UserMessage(
 )
 
 
-class Titles(QObject):
+class Titles(Controller):
     """Titles that the model writes while the engine is idle.
 
-    A chat begins with its first words as a title. After its first reply the model is asked for one:
-    a side request, which evicts nothing and makes way for every other request. Chats on servers
-    keep their first words, because nothing is sent there unasked.
+    A chat begins with its first words as a title. After its first reply, a side request asks for
+    one: it evicts nothing and gives way to every other request. Chats on servers keep their first
+    words, because nothing is sent there unasked.
     """
 
     def __init__(self, services: Services, chats: ChatsController, replies: Replies) -> None:
-        super().__init__()
-        self._services, self._chats = services, chats
+        super().__init__(services)
+        self._chats = chats
         replies.ended.connect(self._on_end)
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
-        wanted = self._services.settings.settings.background.titles
+        wanted = self._settings.settings.background.titles
         if wanted and reply.state is ReplyState.COMPLETE:
-            self._services.tasks.spawn(self._entitle(live.chat), tr("Writing a title"))
+            self._tasks.spawn(self._entitle(live.chat), tr("Writing a title"))
 
     async def _entitle(self, chat: int) -> None:
-        database = self._services.database
-        chat_path = await database.run(_untitled, chat)
+        chat_path = await self._database.run(_untitled, chat)
         if chat_path is None or chat_path.place is not None:
             return
         try:
@@ -199,18 +200,18 @@ class Titles(QObject):
             # The next reply gives another chance.
             return
         if reply is not None:
-            await database.run(chats.entitle, chat, chats.title_of(reply))
+            await self._database.run(chats.entitle, chat, chats.title_of(reply))
             await self._chats.refresh()
 
     async def _ask(self, chat_path: ChatPath) -> str | None:
         """'' if it is no title, None if none was asked for or the request was stopped. Raises
         WaymarkError."""
-        model, settings = self._services.engine.model, self._services.settings.settings
+        model, settings = self._engine.model, self._settings.settings
         # The demo model only talks about its pictures.
         if model is None or model.path == str(DEMO_MODEL):
             return None
         command = Generate(
-            conversation=conversation_of(chat_path, self._services.blobs.path, ASK),
+            conversation=conversation_of(chat_path, self._blobs.path, ASK),
             chat=chat_path.key,
             side=True,
             idle=True,
@@ -218,7 +219,7 @@ class Titles(QObject):
             thinking=False if model.thinking_switch else None,
             cache=settings.cache,
         )
-        finished = await self._services.engine.client.ask(command).last()
+        finished = await self._engine.client.ask(command).last()
         if finished.reason == "cancelled":
             return None
         # A model that goes on and on has not written a title.

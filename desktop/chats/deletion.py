@@ -1,7 +1,7 @@
-"""Deletes chats for good, 30 days after they went to the trash or when the user says so.
+"""Deletes chats for good, 30 days after they went to the trash or at once.
 
-Rows, pictures, backups and damaged files go, and the engine forgets the contexts: their keys are in
-the database until it confirms. A file that the user put aside stays, with its pictures.
+Rows, pictures, backups and damaged files go, and the engine forgets the contexts: their keys are
+stored until it confirms. A file that the user put aside stays, with its pictures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, ParamSpec
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.commands import Forget
 from core.api.errors import EngineDiedError, NotDeletedError, WaymarkError
@@ -29,10 +29,10 @@ from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.pictures import PictureController
 from desktop.search.search import SearchController
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store import backups, restored
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, documents, fields, message_tree, pictures
+from desktop.store.tables import attachments, chats, fields, message_tree
 from desktop.store.tables.records import DeletedMessages
 
 P = ParamSpec("P")
@@ -53,7 +53,7 @@ CLOCK_NAME = "trash-clock.json"
 CONFIRMED_AFTER_S = 86_400.0
 
 
-class Deletion(QObject):
+class Deletion(Controller):
     everything_gone = Signal()
     # Why the engine could not forget a chat yet.
     said = Signal(str)
@@ -66,44 +66,45 @@ class Deletion(QObject):
         pictures: PictureController,
         search: SearchController,
         folders: Folders,
+        compared: Callable[[], set[str]],
     ) -> None:
-        super().__init__()
+        """`compared`: the picture files that a comparison needs."""
+        super().__init__(services)
         self._chats = chats
         self._chat = chat
         self._pictures = pictures
         self._search = search
-        self._engine = services.engine
-        self._database = services.database
         self._folders = folders
-        self._tasks = services.tasks
+        self._compared = compared
+        # Files of pictures that only a comparison or an edit needs.
+        self._spared: set[str] = set()
         self._sending = False
-        services.engine.changed.connect(self.send_pending)
+        self._engine.changed.connect(self.send_pending)
         chats.time_passed.connect(
-            lambda: services.tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
+            lambda: self._tasks.spawn(self.purge_old(), tr("Deleting old chats for good"))
         )
 
     def delete_everything(self) -> None:
-        """Delete all but the settings."""
+        """All but the settings."""
         self._tasks.spawn(self._delete_everything(), tr("Deleting all data"))
 
     def delete_for_good(self, item: int | DeletedMessages | None = None) -> None:
         self._tasks.spawn(self.purge(item), tr("Deleting for good"))
 
     async def purge(self, item: int | DeletedMessages | None = None) -> None:
-        """Delete this chat or these messages of the trash, or all of it. Raises NotDeletedError,
-        StoreError."""
+        """Delete one item of the trash, or all. Raises NotDeletedError, StoreError."""
         await self._purge(partial(purged_of, item=item))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete what has been in the trash for long enough, but no copies in `spare`. Raises
-        NotDeletedError, StoreError."""
+        """Delete what is old enough, but no copies in `spare`. Raises NotDeletedError,
+        StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
-        """Delete what is old enough; call while the engine still runs and no task does."""
+        """Call while the engine still runs and no task does."""
         try:
             # Closing the file empties its log.
-            await self._delete_rows_and_files(await self._old_ones())
+            await self._delete_rows_and_files(await self._old_ones(), closing=True)
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
                 await asyncio.wait_for(self._send_all(), CLOSING_PATIENCE_S)
@@ -120,10 +121,12 @@ class Deletion(QObject):
                 await self._database.back_up_daily()
                 await self._chats.refresh()
 
-    async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+    async def _delete_rows_and_files(
+        self, purge: Purge, spare: Collection[Path] = (), closing: bool = False
+    ) -> None:
         def purge_and_remove(connection: sqlite3.Connection) -> Purged:
             purged = purge(connection)
-            documents.collect_garbage(connection)
+            attachments.collect_documents(connection)
             if any(purged):
                 self._remove_backups(spare)
             return purged
@@ -140,11 +143,13 @@ class Deletion(QObject):
                     await deleted(backups.remove, self._folders.database, spare)
                     await self._search.forget()
             finally:
-                if any(purged) or not backups.names_pictures(self._folders.database):
-                    await self._remove_unused(self._chat.digests())
+                kept = backups.names_pictures(self._folders.database)
+                if any(purged) or self._spared or not kept:
+                    compared = set[str]() if closing else self._compared()
+                    await self._remove_unused(self._chat.digests() | compared)
 
     def _remove_backups(self, spare: Collection[Path] = (), aside: bool = False) -> None:
-        """Remove backups before a commit, so that a crash leaves none with deleted data."""
+        """Call before a commit, so that a crash leaves none with deleted data."""
         with contextlib.suppress(OSError):
             backups.remove(self._folders.database, spare, aside)
 
@@ -177,9 +182,11 @@ class Deletion(QObject):
         self.everything_gone.emit()
 
     async def _remove_unused(self, held: set[str]) -> None:
-        known = await self._database.run(pictures.digests)
-        used = held | restored.digests(self._folders)
-        used |= await self._database.run(pictures.collect_garbage)
+        known = self._spared | await self._database.run(attachments.digests)
+        used = restored.digests(self._folders)
+        used |= await self._database.run(attachments.collect_pictures)
+        self._spared = known & held - used
+        used |= held
         # Of what no chat ever knew, a file that was kept may show it.
         kept = backups.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
@@ -207,7 +214,7 @@ class Deletion(QObject):
             self._sending = False
 
     async def _send_all(self) -> None:
-        """Send the queue in order. Raises WaymarkError when the engine refuses; the rest stays."""
+        """Raises WaymarkError when the engine refuses; the rest stays queued."""
         while row := await self._database.run(chats.next_to_forget):
             command = Forget(chat=row.key, cache_folder=str(self._folders.contexts))
             await self._engine.client.ask(command).last()
@@ -219,7 +226,7 @@ def purged_of(
     item: int | DeletedMessages | None = None,
     before: float | None = None,
 ) -> Purged:
-    """Delete this of the trash for good, what is older than `before`, or all of it."""
+    """Delete one item of the trash, what is older than `before`, or everything in it."""
     if isinstance(item, DeletedMessages):
         return Purged(set(), message_tree.purge(connection, item))
     gone = chats.purge(connection, item, before)
@@ -227,7 +234,7 @@ def purged_of(
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Delete in a thread. Raises NotDeletedError."""
+    """Runs in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
@@ -249,7 +256,7 @@ def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -
 
 
 def confirmed_moment(path: Path, now: float) -> float | None:
-    """The latest moment that a call at least a day later has confirmed, if there is one.
+    """The latest moment that a call at least a day later has confirmed.
 
     The trash counts by it, since a clock that jumps ahead would empty it at once. Raises OSError.
     """

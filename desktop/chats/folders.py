@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.chats.chats import ChatsController
 from desktop.i18n import tr
 from desktop.presets import ChatSettings
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import folders
 from desktop.store.tables.folders import DeletedFolder
 from desktop.store.tables.messages import storable
@@ -24,9 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class FoldersController(QObject):
-    """Makes, renames, fills and deletes folders, and sets what new chats in them begin with."""
-
+class FoldersController(Controller):
     # There is a new folder: its id.
     made = Signal(int)
     # A message, and a function that undoes what it is about.
@@ -35,16 +33,14 @@ class FoldersController(QObject):
     def __init__(
         self, services: Services, chats: ChatsController, chat: ShownChat, settings: ChatSettings
     ) -> None:
-        super().__init__()
+        super().__init__(services)
         self.chat_list = chats.chat_list
-        self._database, self._tasks = services.database, services.tasks
         self._chats, self._chat, self.settings = chats, chat, settings
         self.chat_list.folder_rename_asked.connect(self.rename)
         self.chat_list.fold_asked.connect(self.fold)
         self.chat_list.move_asked.connect(self.move)
 
     def make(self, chat: int | None = None) -> None:
-        """Make a folder, with this chat in it."""
         self._tasks.spawn(self._make(chat), tr("Making a folder"))
 
     def rename(self, folder: int, name: str) -> None:
@@ -59,12 +55,12 @@ class FoldersController(QObject):
         self._tasks.spawn(self._move(chat, folder), tr("Moving a chat"))
 
     def begin_with(self, folder: int, preset: str, begin: Begin | None) -> None:
-        """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
+        """New chats begin with a copy of this preset; None: like those in no folder."""
         work = self._change(folders.begin_with, folder, preset, begin)
         self._tasks.spawn(work, tr("Storing the defaults of a folder"))
 
     def delete(self, folder: int) -> None:
-        """Its chats stay, in no folder."""
+        """Its chats stay."""
         self._tasks.spawn(self._delete(folder), tr("Deleting a folder"))
 
     async def _make(self, chat: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The views of the lists of chats and of deleted chats, and how their rows are drawn."""
+"""Views of the lists of chats and of deleted chats."""
 
 from __future__ import annotations
 
@@ -26,13 +26,21 @@ from desktop.chats.chat_list import (
     ChatList,
 )
 from desktop.widgets.plain import named
-from desktop.widgets.two_lines import ENDS_PX, SIDE_PX, AnyIndex, TwoLineDelegate, small, write
+from desktop.widgets.two_lines import (
+    ENDS_PX,
+    SIDE_PX,
+    AnyIndex,
+    TwoLineDelegate,
+    set_up,
+    small,
+    write,
+)
 
 ICON_PX = 14
 INSIDE_PX = 14
 
 
-def set_up(
+def set_up_chats(
     view: QListView,
     name: str,
     spoken: str,
@@ -40,12 +48,7 @@ def set_up(
     show_menu: Callable[[QPoint], None],
 ) -> None:
     named(view, name, spoken)
-    view.setModel(model)
-    view.setItemDelegate(ChatDelegate(view))
-    view.setTextElideMode(Qt.TextElideMode.ElideRight)
-    view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    # With rows of one height, Qt asks only for the visible ones.
-    view.setUniformItemSizes(True)
+    set_up(view, model, ChatDelegate(view))
     view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     view.customContextMenuRequested.connect(show_menu)
 
@@ -78,7 +81,7 @@ class ChatDelegate(TwoLineDelegate):
 
 
 class ChatsView(QListView):
-    """A list whose section heads no key selects, and between whose folders chats are dragged."""
+    """Keys select no section heads; chats are dragged between folders."""
 
     def __init__(self, chats: ChatList) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The left side: a button for a new chat, a search over titles, the chats or the trash."""
+"""The left side: a new chat, a search over titles, the chats or the trash."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from desktop import theme
 from desktop.chats.chat_list import CHAT_ROLE
 from desktop.chats.chats import ChatsController
 from desktop.chats.folders import FolderMenu, FoldersController, MoveMenu
-from desktop.chats.list_views import ChatsView, set_up
-from desktop.chats.trash_page import TrashPage
+from desktop.chats.list_views import ChatsView, set_up_chats
+from desktop.chats.trash import TrashPage
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.records import Chat, Folder
@@ -45,14 +45,14 @@ class SideBar(QFrame):
         )
         self._search_messages.hide()
         self.list = ChatsView(chats.chat_list)
-        set_up(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
+        set_up_chats(self.list, "chatList", tr("Chats"), chats.chat_list, self._show_menu)
         self.list.setEditTriggers(
             QAbstractItemView.EditTrigger.EditKeyPressed
             | QAbstractItemView.EditTrigger.DoubleClicked
         )
         self._nothing = Label(name="chatSearchNone", style="muted", wraps=True)
         self._open_trash = Button(name="openTrash", style="flat")
-        self.trash = TrashPage(chats)
+        self.trash = TrashPage(chats.trash)
         self._pages = QStackedWidget()
         self._move = MoveMenu(folders, self)
         self._folder_menu = FolderMenu(folders, self)
@@ -65,12 +65,11 @@ class SideBar(QFrame):
 
     @property
     def has_chat(self) -> bool:
-        """True if a chat is selected."""
         return self._current() is not None
 
     @property
     def has_selected(self) -> bool:
-        """True if a chat or a folder is selected."""
+        """A chat or a folder."""
         return self.list.currentIndex().isValid()
 
     def rename_current(self) -> None:
@@ -90,14 +89,13 @@ class SideBar(QFrame):
             self._chats.pin(chat.id, not chat.pinned)
 
     def move_current(self) -> None:
-        """Show the folders that the selected chat can be moved to."""
         chat = self._current()
         if chat is not None:
             self._move.offer(chat)
             self._move.popup(self._below(self.list.currentIndex()))
 
     def new_chat(self) -> None:
-        """Begin a chat that is in no folder."""
+        """In no folder."""
         self._folders.settings.place_new_chat(None)
         self.open_asked.emit(None)
 
@@ -164,6 +162,7 @@ class SideBar(QFrame):
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)
         self.trash.left.connect(self._leave_trash)
+        self.trash.restore_asked.connect(chats.bring_back)
         theme.signals().changed.connect(self._draw)
 
     def _enable(self) -> None:
@@ -177,10 +176,9 @@ class SideBar(QFrame):
         self._open_trash.setIcon(theme.icon("trash", "muted"))
 
     def _count_trash(self) -> None:
-        items, chats = self._chats.trash.items, self._chats.trash.chats
+        items = self._chats.trash.items
         self._open_trash.setVisible(bool(items))
-        words = tr("Deleted chats ({})") if items == chats else tr("Deleted ({})")
-        self._open_trash.set_words(words.format(format_count(len(items))))
+        self._open_trash.set_words(tr("Trash ({})").format(format_count(len(items))))
 
     def _show_trash(self) -> None:
         self._pages.setCurrentWidget(self.trash)
@@ -221,7 +219,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the shown chat without asking to open it again, or the folder selected since."""
+        """Select the shown chat, or the folder selected since, without opening it again."""
         chats = self._chats.chat_list
         folder, shown = self._at_folder
         index = chats.index_of_folder(folder if shown == self._chats.shown else None)
@@ -239,7 +237,7 @@ class SideBar(QFrame):
         self._enable()
 
     def _go_to_found(self) -> None:
-        """Select the chat on screen if its title matches, else the first that does."""
+        """Select the shown chat if its title matches, else the first match."""
         self.list.setFocus()
         if not self.list.currentIndex().isValid():
             self.list.setCurrentIndex(self._chats.chat_list.first())

@@ -1,6 +1,6 @@
-"""One message to two models, one after the other; then the model before them is loaded again.
+"""One message to two models, one after the other; then the present model is loaded again.
 
-No chat holds any of it unless the user keeps a reply, and what the engine cached is deleted.
+Only a reply that the user keeps becomes a chat, and what the engine cached is deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import Generate
@@ -22,7 +22,7 @@ from desktop.chat.replies import ending, has_pictures, prefill_text, queued_text
 from desktop.chat.transcript import LiveReply
 from desktop.engine.engine_status import Phase, model_name, shown_name
 from desktop.i18n import tr
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import chats, messages
 from desktop.store.tables.records import Attachment, Document, Reply
 
@@ -43,7 +43,7 @@ class Side:
         self.kept = False
 
 
-class CompareController(QObject):
+class CompareController(Controller):
     # Other sides.
     begun = Signal()
     # The status, the numbers or the end of a side.
@@ -52,9 +52,8 @@ class CompareController(QObject):
     kept = Signal()
 
     def __init__(self, services: Services) -> None:
-        super().__init__()
-        self._services = services
-        self._engine, self.settings = services.engine, services.settings
+        super().__init__(services)
+        self.settings = services.settings
         self.sides: tuple[Side, ...] = ()
         self.running = self.stopping = False
         self._asked: tuple[str, tuple[Attachment, ...]] = ("", ())
@@ -74,9 +73,9 @@ class CompareController(QObject):
         self._engine.lend()
         self.begun.emit()
         self._asked = text, attached = messages.storable(text), tuple(attached)
-        message = draft_message(text, attached, self._services.blobs.path)
+        message = draft_message(text, attached, self._blobs.path)
         conversation = Conversation(messages=(message,), created=time.time())
-        self._services.tasks.spawn(self._run(conversation), tr("Comparing two models"))
+        self._tasks.spawn(self._run(conversation), tr("Comparing two models"))
 
     def stop(self) -> None:
         if self.running and not self.stopping:
@@ -86,20 +85,24 @@ class CompareController(QObject):
                 self._request.cancel()
             self.changed.emit()
 
+    def digests(self) -> set[str]:
+        """The files that a reply needs if it is kept."""
+        return {each.digest for each in self._asked[1]}
+
     def forget(self) -> None:
         self.stop()
         self.sides, self._asked = (), ("", ())
 
     def keep(self, side: Side) -> None:
-        """Store the message and the side's reply as a chat."""
+        """Store the reply as a chat."""
         if side.reply is not None and not side.kept:
             side.kept = True
-            self._services.tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))
+            self._tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))
             self.changed.emit()
 
     async def _keep(self, side: Side, reply: Reply) -> None:
         try:
-            await self._services.database.run(_add_chat, *self._asked, side.text, reply)
+            await self._database.run(_add_chat, *self._asked, side.text, reply)
         except WaymarkError:
             side.kept = False
             self.changed.emit()
@@ -112,7 +115,7 @@ class CompareController(QObject):
                 await self._answer(side, conversation)
         finally:
             self.running = False
-            if not self._services.tasks.closed:
+            if not self._tasks.closed:
                 await self._engine.take_back()
             self.changed.emit()
 
@@ -121,7 +124,7 @@ class CompareController(QObject):
         try:
             self._say(side, tr("Waiting for the engine"))
             # Before there is anything, so that it is deleted after a crash, too.
-            await self._services.database.run(chats.forget_later, KEY)
+            await self._database.run(chats.forget_later, KEY)
             await self._engine.until_settled()
             side.model = await self._load(side)
             last = await self._reply(side, side.model, conversation)
@@ -142,7 +145,7 @@ class CompareController(QObject):
 
         def tell(done: int, total: int) -> None:
             percent = 100 * done // max(1, total)
-            self._say(side, tr("Loading the model: {percent}%").format(percent=percent))
+            self._say(side, tr("Loading the model: {percent} %").format(percent=percent))
 
         self._say(side, tr("Loading the model"))
         return await client.load(settings, tell)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QComboBox, QDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
@@ -14,7 +14,7 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
 from desktop.chat.transcript import ending_text
 from desktop.compare.compare import CompareController, Side
 from desktop.engine.engine_status import COMING, EngineStatus, Phase, shown_name
@@ -22,14 +22,15 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController
 from desktop.numbers import BETWEEN, count_of, format_bytes, format_count, precision_name
 from desktop.store.tables.records import Attachment, Document, Picture
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, ElidedLabel, Label, named, set_tip
+from desktop.widgets.plain import Button, ElidedLabel, Label, fit_box, named, set_tip, text_box
 
 WIDTH, HEIGHT, MESSAGE_HEIGHT = 980, 660, 76
 
 
-class CompareDialog(QDialog):
+class CompareDialog(Dialog):
     # An address in a reply.
     link_asked = Signal(str)
 
@@ -40,9 +41,7 @@ class CompareDialog(QDialog):
         chat: ChatController,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("compareDialog")
-        self.setWindowTitle(tr("Compare two models"))
+        super().__init__("compareDialog", tr("Compare two models"), parent)
         self._compare, self._library, self._chat = compare, library, chat
         self._settings = compare.settings
         # The question of the shown chat that was put into the field.
@@ -50,15 +49,14 @@ class CompareDialog(QDialog):
         self._attached: tuple[Attachment, ...] = ()
         # Until the user chooses, the first models of the list are chosen.
         self._chosen = False
-        self.message = named(QPlainTextEdit(), "compareMessage", tr("Message to both models"))
+        spoken = tr("Message to both models")
+        self.message = text_box("compareMessage", spoken, read_only=False)
         self.message.setPlaceholderText(tr("Ask both models the same"))
-        self.message.setProperty("class", "field")
-        self.message.setTabChangesFocus(True)
         self.message.setFixedHeight(theme.px(MESSAGE_HEIGHT))
         self._files = Label(name="compareFiles", style="muted small")
         self._drop = IconButton("close", tr("Leave them out"), name="compareDropFiles")
-        self._start = Button(tr("Compare"), name="compareStart", style="primary")
-        self._stop = Button(tr("Stop"), name="compareStop")
+        self._start = self.button("compareStart", tr("Compare"), self._on_start, "primary")
+        self._stop = self.button("compareStop", tr("Stop"), compare.stop)
         self._said = Label(name="compareWords", style="muted small", wraps=True)
         self.choices = (
             named(QComboBox(), "compareFirst", tr("First model")),
@@ -71,29 +69,18 @@ class CompareDialog(QDialog):
         self._refresh()
 
     def _build(self) -> None:
-        close = Button(tr("Close"), name="compareClose")
-        close.clicked.connect(self.close)
-        for each in (self._start, self._stop, close):
-            each.setAutoDefault(False)
+        close = self.button("compareClose", tr("Close"), self.close)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addWidget(self.message)
         parts.addLayout(row(self._files, self._drop, None))
         sides = row(spacing=12)
         for choice, side in zip(self.choices, self.sides, strict=True):
-            choice.setMinimumContentsLength(12)
-            choice.setSizeAdjustPolicy(
-                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-            )
-            sides.addLayout(column(choice, (side, 1), spacing=8), 1)
+            sides.addLayout(column(fit_box(choice, 12), (side, 1), spacing=8), 1)
         parts.addLayout(sides, 1)
         parts.addLayout(row((self._said, 1), close, self._stop, self._start))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
-        self._start.clicked.connect(self._on_start)
-        self._stop.clicked.connect(self._compare.stop)
         # A picture of the screen hides it for a moment, and does not stop it.
         self.finished.connect(self._compare.stop)
         self._drop.clicked.connect(lambda: self._attach(()))
@@ -117,7 +104,7 @@ class CompareDialog(QDialog):
             self._take_question()
 
     def _take_question(self) -> None:
-        """The last question of the shown chat, unless another message was written here."""
+        """The shown chat's last question, unless another message was written here."""
         asked = [each.message for each in self._chat.transcript.rows if not each.message.is_reply]
         if asked and self.message.toPlainText() in ("", self._asked):
             self._asked = asked[-1].text
@@ -241,8 +228,8 @@ class SideView(TextOwner):
         live = side.live if side is not None else None
         model = side.model if side is not None else None
         self._name.set_words(_name(side) if side is not None else "")
-        self._say(self._status, live.status if live is not None else "")
-        self._say(self._ending, ending_text(reply) if reply is not None else "")
+        self._status.say(live.status if live is not None else "")
+        self._ending.say(ending_text(reply) if reply is not None else "")
         if side is not None and reply is not None:
             self._body.finish()
             if self._body.text() != side.text:
@@ -260,18 +247,13 @@ class SideView(TextOwner):
         self._keep.setEnabled(not kept)
         self._keep.set_words(tr("Kept as chat") if kept else tr("Keep as chat"))
         self._numbers.fit()
-        self._say(self._memory, _memory(model, told) if model is not None and told else "")
+        self._memory.say(_memory(model, told) if model is not None and told else "")
 
     def _grow(self, answer: str, reasoning: str) -> None:
         if reasoning:
             self._reasoning.append(reasoning)
         if answer:
             self._body.append(answer)
-
-    def _say(self, label: Label, words: str) -> None:
-        if label.text() != words:
-            label.setText(words)
-        label.setVisible(bool(words))
 
     def _on_keep(self) -> None:
         self.keep_asked.emit(self._side)

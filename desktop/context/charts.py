@@ -1,4 +1,4 @@
-"""Numbers of replies over the shown chat and over days: first token, speed, reuse, time saved."""
+"""Numbers of replies over the shown chat and over days, and the chart on the Context page."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from core.api.stats import RequestStats
-from desktop.chat.replies import Replies
+from desktop import theme
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import LiveReply
 from desktop.i18n import tr
 from desktop.numbers import format_count, format_seconds, format_speed
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import fields
 from desktop.store.tables.records import Reply
+from desktop.widgets.layouts import column, row
+from desktop.widgets.plain import Label, fit_box, named
 
 Metric = Literal["first", "speed", "reuse", "saved"]
 Span = Literal["chat", "days"]
@@ -48,7 +52,7 @@ WHERE json_extract(stats, '$.remote') IS NULL
 
 
 class ReplyNumbers(NamedTuple):
-    """Numbers of a reply written on this computer. Times are in seconds, None if unknown."""
+    """A reply written on this computer. Times are in seconds, None if unknown."""
 
     created: float
     model: str
@@ -61,14 +65,14 @@ class ReplyNumbers(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A bar: its height, None if nothing is known, and its words."""
+    """A bar: its height, None if unknown, and its words."""
 
     value: float | None
     words: str
 
 
 def numbers_since(connection: sqlite3.Connection, moment: float) -> list[ReplyNumbers]:
-    """The replies of all chats; one that a fork copied counts once."""
+    """A reply that a fork copied counts once."""
     found = (
         ReplyNumbers(
             fields.moment(created),
@@ -95,7 +99,7 @@ def numbers_of(created: float, model: str, stats: RequestStats) -> ReplyNumbers:
 
 
 def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
-    """The measured time to read a token, by model."""
+    """Keyed by model."""
     sums: dict[str, tuple[float, int]] = {}
     for each in replies:
         if each.prefill and each.evaluated >= LEAST_READ:
@@ -107,7 +111,7 @@ def seconds_per_token(replies: Iterable[ReplyNumbers]) -> dict[str, float]:
 def value_of(
     metric: Metric, replies: Sequence[ReplyNumbers], paces: Mapping[str, float]
 ) -> float | None:
-    """Value of one reply, or the median, overall share or sum of a day's."""
+    """One reply's value, or the median, share or sum of several."""
     if metric == "saved":
         known = [each.reused * paces[each.model] for each in replies if each.model in paces]
         return sum(known) if known else None
@@ -131,17 +135,16 @@ def value_words(metric: Metric, value: float | None) -> str:
             return format_seconds(value)
 
 
-class ChartsController(QObject):
+class ChartsController(Controller):
     changed = Signal()
 
-    def __init__(self, services: Services, chat: ShownChat, replies: Replies) -> None:
-        super().__init__()
-        self._database, self._tasks = services.database, services.tasks
+    def __init__(self, services: Services, chat: ShownChat) -> None:
+        super().__init__(services)
         self._transcript = chat.transcript
         # Of the last month, read once and then added to.
         self._known: list[ReplyNumbers] = []
         self._paces: dict[str, float] = {}
-        replies.ended.connect(self._on_end)
+        chat.replies.ended.connect(self._on_end)
         for signal in (self._transcript.chat_changed, self._transcript.rows_replaced):
             signal.connect(self.changed)
 
@@ -199,3 +202,171 @@ class ChartsController(QObject):
     def _take(self, known: list[ReplyNumbers]) -> None:
         self._known, self._paces = known, seconds_per_token(known)
         self.changed.emit()
+
+
+HEIGHT = 84
+# Of the widest bar, and between two.
+WIDEST, GAP = 26.0, 2.0
+# A bar of anything at all can be seen.
+LOWEST = 2.0
+CORNER = 2.0
+UNCHOSEN_OPACITY = 0.5
+
+
+class ChartBox(QWidget):
+    def __init__(self, charts: ChartsController) -> None:
+        super().__init__()
+        self.setObjectName("chartBox")
+        self._charts = charts
+        self._metric = _box(
+            "chartMetric",
+            tr("Number that the chart shows"),
+            {
+                tr("First token"): "first",
+                tr("Speed"): "speed",
+                tr("Reused"): "reuse",
+                tr("Reading saved"): "saved",
+            },
+        )
+        spans = {tr("This chat"): "chat", tr("Days"): "days"}
+        self._span = _box("chartSpan", tr("Time that the chart shows"), spans)
+        self.chart = named(Chart(), "chart")
+        self._words = Label(name="chartWords", style="muted small", wraps=True)
+        self._saved = Label(name="chartSaved", wraps=True)
+        choices = row((self._metric, 1), (self._span, 1), spacing=6)
+        column(self._saved, choices, self.chart, self._words, of=self, spacing=6)
+        for box in (self._metric, self._span):
+            box.currentIndexChanged.connect(self._show)
+        self.chart.chosen.connect(self._words.setText)
+        charts.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        metric: Metric = self._metric.currentData()
+        span: Span = self._span.currentData()
+        title = f"{self._metric.currentText()}, {self._span.currentText()}"
+        top = 100.0 if metric == "reuse" else None
+        self.chart.show_points(self._charts.points(metric, span), title, top)
+        saved = self._charts.saved_in_a_week()
+        words = tr("Last 7 days: about {time} of reading saved.")
+        self._saved.setText(words.format(time=format_seconds(saved)) if saved else "")
+        self._saved.setVisible(bool(saved))
+        # Nothing was written on this computer yet.
+        self.setVisible(bool(saved or self._charts.points("speed", "chat")))
+
+
+class Chart(QWidget):
+    # The words of the chosen bar.
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._points: list[Point] = []
+        # None is the last bar.
+        self._at: int | None = None
+        self._title = ""
+        self._top: float | None = None
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.signals().changed.connect(self.update)
+
+    def show_points(self, points: Sequence[Point], title: str, top: float | None = None) -> None:
+        """`top` is the value of a full bar; None is the highest value."""
+        if list(points) == self._points and title == self._title:
+            return
+        self._points, self._title, self._top = list(points), title, top
+        self._at = None
+        self._tell()
+
+    @property
+    def words(self) -> str:
+        return self._points[self._place].words if self._points else tr("No replies yet.")
+
+    @property
+    def _place(self) -> int:
+        return len(self._points) - 1 if self._at is None else self._at
+
+    def _tell(self) -> None:
+        self.setAccessibleName(f"{self._title}. {self.words}")
+        self.setAccessibleDescription("; ".join(point.words for point in self._points))
+        self.chosen.emit(self.words)
+        self.update()
+
+    def _choose(self, place: int) -> None:
+        if self._points:
+            self._at = min(max(place, 0), len(self._points) - 1)
+            self._tell()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        keys = Qt.Key
+        match event.key():
+            case keys.Key_Left:
+                self._choose(self._place - 1)
+            case keys.Key_Right:
+                self._choose(self._place + 1)
+            case keys.Key_Home:
+                self._choose(0)
+            case keys.Key_End:
+                self._choose(len(self._points) - 1)
+            case _:
+                super().keyPressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        x = event.position().x()
+        found = [at for at in range(len(self._points)) if self.slot(at).left() <= x]
+        if found:
+            self._choose(found[-1])
+
+    def leaveEvent(self, event: QEvent) -> None:
+        if not self.hasFocus():
+            self._at = None
+            self._tell()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, theme.px(HEIGHT))
+
+    def slot(self, place: int) -> QRectF:
+        """The place of a bar over the whole height."""
+        width = min(WIDEST, (self.width() - 2 * GAP) / max(1, len(self._points)))
+        return QRectF(GAP + place * width, 0, max(1.0, width - GAP), self.height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter, table = QPainter(self), theme.colours()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        floor = self.height() - GAP
+        painter.setPen(QPen(QColor(table.border_strong), 1))
+        painter.drawLine(0, int(floor), self.width(), int(floor))
+        most = self._top or max((point.value or 0.0 for point in self._points), default=0.0)
+        for place, point in enumerate(self._points):
+            if point.value is None:
+                continue
+            share = point.value / most if most else 0.0
+            height = max(LOWEST, share * (floor - 2 * GAP))
+            bar = self.slot(place)
+            bar.setTop(floor - height)
+            bar.setBottom(floor)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(table.accent))
+            painter.setOpacity(1.0 if place == self._place else UNCHOSEN_OPACITY)
+            painter.drawRoundedRect(bar, CORNER, CORNER)
+        painter.setOpacity(1.0)
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(table.accent), 1))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+
+
+def _box(name: str, spoken: str, entries: dict[str, str]) -> QComboBox:
+    box = fit_box(named(QComboBox(), name, spoken), 6)
+    for words, value in entries.items():
+        box.addItem(words, value)
+    return box

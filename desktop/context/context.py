@@ -1,27 +1,26 @@
 """The state behind the Context page.
 
-Any work of the engine may move the contexts of other chats, so only its newest report is shown.
+The engine may move the contexts of other chats, so only its newest report is shown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from core.api.events import Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, RequestStats
 from core.remote.connection import host_of
 from desktop.chat.chat import ChatController
-from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.strip import Strip, prepared_strip
-from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
+from desktop.services import Controller, Services
 from desktop.store.tables.records import Reply
 
 SHOWN_EVERY_MS = 250
@@ -31,7 +30,7 @@ SHOWN_EVERY_MS = 250
 class ContextView:
     """None is unknown. `foreign`: another model wrote the last reply, so its numbers aren't shown.
     `host` is the server that writes the next reply, '' for this computer. `disk_trouble`: why
-    contexts can't be saved on disk."""
+    contexts can't be saved."""
 
     stats: RequestStats | None = None
     done: int | None = None
@@ -50,20 +49,13 @@ def disk_trouble_words(trouble: str) -> str:
     return words.format(reason=in_language(trouble))
 
 
-class ContextController(QObject):
+class ContextController(Controller):
     changed = Signal()
     said = Signal(str)
 
-    def __init__(
-        self,
-        chat: ChatController,
-        replies: Replies,
-        idle_prefill: IdlePrefill,
-        engine: EngineController,
-    ) -> None:
-        super().__init__()
+    def __init__(self, services: Services, chat: ChatController, idle_prefill: IdlePrefill) -> None:
+        super().__init__(services)
         self._chat = chat
-        self._engine = engine
         self._bytes: CacheBytes | None = None
         # From the engine's last request in any chat.
         self._disk_trouble = ""
@@ -73,21 +65,15 @@ class ContextController(QObject):
         # A reply grows thirty times a second; its numbers are shown less often.
         self._later = QTimer(self, singleShot=True, interval=SHOWN_EVERY_MS)
         self._later.timeout.connect(self.changed)
-        replies.streamed.connect(self._on_streamed)
         # Fingerprint of the model that wrote each reply of this session.
         self._answered_by: dict[int, str] = {}
-        replies.progressed.connect(self._on_progress)
-        replies.ended.connect(self._on_end)
+        chat.replies.streamed.connect(self._on_streamed)
+        chat.replies.progressed.connect(self._on_progress)
+        chat.replies.ended.connect(self._on_end)
         idle_prefill.prepared.connect(self._note)
-        engine.changed.connect(self._on_engine)
-        transcript = chat.transcript
-        placed = chat.placed
-        for signal in (
-            transcript.chat_changed,
-            transcript.rows_replaced,
-            chat.busy_changed,
-            placed,
-        ):
+        self._engine.changed.connect(self._on_engine)
+        shown = chat.transcript
+        for signal in (shown.chat_changed, shown.rows_replaced, chat.busy_changed, chat.placed):
             signal.connect(self.changed)
 
     @property
@@ -128,8 +114,7 @@ class ContextController(QObject):
         return other_words or stats.context_length not in (0, model.context_length)
 
     def _end(self) -> int | None:
-        """The last message that the engine has worked on, not a reply that still waits for its
-        turn."""
+        """The last message that the engine has worked on."""
         rows, running = self._chat.transcript.rows, self._chat.running
         waits = running is not None and running.stats is None
         place = -3 if waits and len(rows) > 2 else -1

@@ -1,7 +1,4 @@
-"""The Context page: what was reused, what was read, where it is stored and what it takes.
-
-Value labels keep their objectNames, and are hidden while they have no value.
-"""
+"""The Context page: what was reused, what was read, where it is stored, what it takes."""
 
 from __future__ import annotations
 
@@ -29,9 +26,8 @@ class ContextPanel(QWidget):
         self._below = below
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
-        self._progress = named(QProgressBar(self), "contextProgress")
+        self._progress = named(QProgressBar(self), "contextProgress", tr("Reading the prompt"))
         self._progress.setTextVisible(False)
-        self._progress.setAccessibleName(tr("Reading the prompt"))
         self._tokens = ValueGrid((_tokens_row(),), self)
         self._strip = named(ContextStrip(self), "contextStrip")
         self._difference = self._label("contextDifference", "muted small")
@@ -53,11 +49,11 @@ class ContextPanel(QWidget):
         self._strip.show_strip(view.strip)
         self._bytes.show_bytes(view.bytes)
         note = "" if model is None or model.spliced_replies else model.history_note
-        self._show_words(self._note, note)
+        self._note.say(note)
         trouble = view.disk_trouble
-        self._show_words(self._disk_trouble, disk_trouble_words(trouble) if trouble else "")
+        self._disk_trouble.say(disk_trouble_words(trouble) if trouble else "")
         self._show_heading(view)
-        self._show_words(self._elsewhere, _elsewhere_words(view.host) if view.host else "")
+        self._elsewhere.say(_elsewhere_words(view.host) if view.host else "")
         self._strip.setVisible(not view.host)
         self._tokens.show_values({"contextTokens": "" if view.host else _tokens(view)})
         values = _values(view, stats) if stats is not None else {}
@@ -67,8 +63,8 @@ class ContextPanel(QWidget):
             grid.show_values(values, _UNKNOWN_THERE if view.host else ())
             separator.setVisible(not grid.isHidden())
         miss = stats.miss if stats is not None else None
-        self._show_words(self._miss, numbers.describe_miss(miss) if miss else "")
-        self._show_words(self._difference, _difference(view.strip, view.reasoned))
+        self._miss.say(numbers.describe_miss(miss) if miss else "")
+        self._difference.say(_difference(view.strip, view.reasoned))
 
     def _show_heading(self, view: ContextView) -> None:
         stats, done = view.stats, view.done
@@ -89,14 +85,10 @@ class ContextPanel(QWidget):
         else:
             hero, summary = _of_request(stats)
         self._hero.setText(hero)
-        self._show_words(self._summary, summary)
+        self._summary.say(summary)
 
     def _label(self, name: str, style: str) -> Label:
         return Label(parent=self, name=name, style=style, wraps=True)
-
-    def _show_words(self, label: Label, text: str) -> None:
-        label.setText(text)
-        label.setVisible(bool(text))
 
     def _lay_out(self) -> None:
         heading = (self._hero, self._summary, self._progress)
@@ -163,7 +155,7 @@ def _kept_rows() -> tuple[Row, ...]:
 def _without_request(view: ContextView) -> tuple[str, str]:
     limit = format_count(view.model.context_length if view.model else 0)
     tokens = count_of(view.strip.num_tokens, "token")
-    if view.strip.num_tokens and view.begun:
+    if view.strip.num_tokens and (view.begun or view.foreign):
         words = tr("The context holds {tokens} of this chat.")
         return tr("Ready to continue"), words.format(tokens=tokens)
     if view.strip.num_tokens:
@@ -194,7 +186,6 @@ def _elsewhere_words(host: str) -> str:
 
 
 def _of_server(host: str, stats: RequestStats | None) -> tuple[str, str]:
-    """Heading and summary of a chat that a server answers."""
     report = stats.remote if stats is not None else None
     if stats is None or report is None:
         words = tr("Numbers that {host} reports appear with its first reply.")
@@ -242,7 +233,6 @@ def _of_request(stats: RequestStats) -> tuple[str, str]:
 
 
 def _tokens(view: ContextView) -> str:
-    """Returns '' before there are any."""
     strip, stats = view.strip, view.stats
     if not strip.known:
         return tr("Not loaded")
@@ -270,7 +260,7 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
 
 
 def _checkpoints(strip: Strip, stats: RequestStats) -> str:
-    """Of this chat, and of all chats if counted at the same moment."""
+    """Counts this chat's, and all chats' if they were counted at the same moment."""
     if not strip.known or not (strip.checkpoints or stats.checkpoints_held):
         return ""
     if strip.parts and strip.checkpoints != stats.checkpoints:
@@ -280,10 +270,12 @@ def _checkpoints(strip: Strip, stats: RequestStats) -> str:
 
 
 def _difference(strip: Strip, reasoned: bool) -> str:
-    """Why the context has fewer tokens than the last request and its reply; '' if it hasn't."""
+    """Why the context has fewer tokens than the last request and its reply."""
     asked, held = strip.num_asked, strip.num_tokens
     if not strip.known or strip.asked == strip.parts or not 0 < held < asked:
         return ""
+    if strip.differs is not None and held <= strip.differs:
+        return ""  # The reply is not in it.
     if reasoned:
         words = tr(
             "Later turns leave out this reply's reasoning: {held} of {asked} stay in the context."

@@ -1,4 +1,4 @@
-"""The context drawn to scale: a bar of how full it is, the painted strip, and a legend."""
+"""The context drawn to scale: how full it is, the painted strip, and a legend."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def tokens_words(used: int, limit: int) -> str:
 
 
 class ContextBar(QWidget):
-    """The painted strip: above, where each part is stored; below, what the last request did.
+    """Above, where each part is stored; below, what the last request did.
 
     Images are hatched, checkpoints ticked, parts that a restart keeps underlined.
     """

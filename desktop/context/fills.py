@@ -1,7 +1,7 @@
-"""Fills shared by the strip and its legend, and the cache's bytes as bars filled by class.
+"""Fills of the strip and its legend, and the cache's bytes as bars.
 
-Kinds that are next to each other differ by pattern or lightness as well as by hue, so that they can
-be told apart without seeing colours.
+Neighbouring kinds differ by pattern or lightness as well as by hue, for readers who don't see
+colours.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class FillBar(QWidget):
 
 
 class LegendEntry(QWidget):
-    """A `tick` is drawn as the strip draws it."""
+    """A `tick` is drawn as in the strip."""
 
     def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
         super().__init__(parent)

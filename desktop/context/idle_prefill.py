@@ -1,10 +1,9 @@
 """Prefill while the engine is idle, so that the next message finds its context read.
 
-Finished replies and opened chats are prefilled the way later turns show them, so the next turn
-reads only the new message. Drafts with pictures, documents or long texts are prefilled before Send.
-Near the context's end, a chat is also prefilled without its oldest turns, so that leaving them out
-costs nothing. Every other request interrupts this work; if it fails, the next request does it and
-reports the error.
+Finished replies and opened chats are prefilled as later turns show them; drafts with pictures,
+documents or long texts before Send; near the context's end, a chat also without its oldest turns.
+Every other request interrupts this work; if it fails, the next request does it and reports the
+error.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import takewhile
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import PrefillDraft, PrefillReply
@@ -20,15 +19,14 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
+from desktop.chat.context_fill import ids_in_prompt
 from desktop.chat.conversation import conversation_of, draft_message
-from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
 from desktop.chats.chats import ChatsController
 from desktop.context.limit import LimitController
-from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.settings import with_own
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
@@ -39,10 +37,12 @@ ID_BYTES = 4
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
-class IdlePrefill(QObject):
+class IdlePrefill(Controller):
     # int | None, Prepared: the engine has prefilled the path that ends with this message (None:
     # the draft of a new chat).
     prepared = Signal(object, object)
+    # A whole path and no more is prefilled: ids of its messages, and its tokens.
+    settled = Signal(object, int)
 
     def __init__(
         self,
@@ -50,17 +50,10 @@ class IdlePrefill(QObject):
         chat: ChatController,
         chats: ChatsController,
         limit: LimitController,
-        replies: Replies,
-        documents: DocumentController,
     ) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
         self._limit = limit
-        self._settings = services.settings
-        self._engine = services.engine
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         # The last request for the draft, for an opened chat, and without the oldest turns.
         self._draft: Request[Prepared] | None = None
         self._opening: Request[Prepared] | None = None
@@ -71,8 +64,8 @@ class IdlePrefill(QObject):
         self._opened: int | None = None
         # Requests by chat, to be cancelled when it changes or is deleted.
         self._requests: dict[int, list[Request[Prepared]]] = {}
-        replies.ended.connect(self._on_end)
-        for changed in (documents.changed, documents.pictures.changed):
+        chat.replies.ended.connect(self._on_end)
+        for changed in (chat.drafts.documents.changed, chat.drafts.pictures.changed):
             changed.connect(self._on_files)
         chat.draft_changed.connect(self._on_draft)
         chat.draft_typed.connect(self._on_typed)
@@ -80,7 +73,7 @@ class IdlePrefill(QObject):
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
         # A newly loaded model hasn't read the chat on screen.
-        services.engine.model_loaded.connect(lambda _model: self._on_shown())
+        self._engine.model_loaded.connect(lambda _model: self._on_shown())
         # A prefill after the deletion would bring its context back.
         chats.deleted.connect(self._cancel)
 
@@ -90,8 +83,8 @@ class IdlePrefill(QObject):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """For a fork this also registers it as a user of the shared cache, so that deleting the
-        original chat doesn't evict what the fork needs."""
+        """This also registers a fork as a user of the shared cache: deleting the original chat then
+        doesn't evict what the fork needs."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -133,7 +126,7 @@ class IdlePrefill(QObject):
     async def _settle(self, live: LiveReply) -> None:
         chat_path = await self._ending_with(live.chat, live.message)
         if chat_path is not None:
-            await self._follow(self._prefill(live.chat, chat_path), live.message)
+            await self._follow(self._prefill(live.chat, chat_path), live.message, chat_path)
 
     async def _open(self, chat: int, end: int) -> None:
         chat_path = await self._ending_with(chat, end)
@@ -141,10 +134,10 @@ class IdlePrefill(QObject):
         if chat_path is None or self._opened != end or self._chat.running is not None:
             return
         self._opening = self._prefill(chat, chat_path)
-        await self._follow(self._opening, end)
+        await self._follow(self._opening, end, chat_path)
 
     async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
-        """None unless this is still its last message and the loaded model answers this chat."""
+        """None unless it is still the last message and the loaded model answers this chat."""
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is None or not chat_path.path or self._engine.model is None:
             return None
@@ -153,7 +146,7 @@ class IdlePrefill(QObject):
         return chat_path if chat_path.path[-1].id == message else None
 
     def _prefill(self, chat: int, chat_path: ChatPath) -> Request[Prepared]:
-        """Prefill a path and, near the context's end, the path without its oldest turns."""
+        """Near the context's end, also the path without its oldest turns."""
         self._cancel(chat)
         settling = self._ask_to_settle(chat_path)
         self._requests[chat] = [settling]
@@ -181,16 +174,22 @@ class IdlePrefill(QObject):
         )
         return self._engine.client.ask(command)
 
-    async def _follow(self, request: Request[Prepared], end: int | None) -> None:
+    async def _follow(
+        self, request: Request[Prepared], end: int | None, whole: ChatPath | None = None
+    ) -> None:
         async for event in request:
             if isinstance(event, Prepared):
                 self._settings.note_outcome(None)
                 self.prepared.emit(end, event)
+                end = event.parts[-1].end if event.parts else 0
+                # Else its last message could not be prefilled.
+                if whole is not None and end > max(event.message_starts, default=end):
+                    self.settled.emit(ids_in_prompt(whole), end)
             elif isinstance(event, Failed) and event.error.name == BudgetTooSmallError.__name__:
                 self._settings.note_outcome(event.error)
 
     async def _read_begun(self, message: Message, text: str) -> None:
-        """Prefill an edited reply up to the edit, where its new version then goes on."""
+        """Prefill up to the edit, where the new version goes on."""
         ids = await self._chat.edited_ids(message, messages.storable(text))
         place = self._chat.transcript.place_of(message.id)
         if ids is None or not ids.pauses or place is None or message.reply is None:

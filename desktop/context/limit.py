@@ -1,9 +1,8 @@
 """The end of the context: warn before it, leave out the oldest turns, or begin from a summary.
 
-Leaving out turns deletes nothing: the chat stores which messages are still in the prompt. They are
-chosen in advance, so that the shorter prompt can be prefilled while idle. A summary is a side
-request, which doesn't evict the chat's context; it becomes the instructions of a new chat, where
-the user can read and change it.
+Leaving out turns deletes nothing: the chat stores which messages are in the prompt. They are chosen
+in advance, so the shorter prompt can be prefilled when idle. A summary is a side request, which
+evicts nothing; it becomes the instructions of a new chat, where the user can change it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame
 
@@ -37,7 +36,7 @@ from desktop.chats.chats import ChatsController
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.settings.settings import CONTEXT_KEY
 from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
@@ -53,26 +52,21 @@ ASK = (
 )
 
 
-class LimitController(QObject):
+class LimitController(Controller):
     # `words`, `fill`, `longer` or `summarising` has changed.
     changed = Signal()
 
     def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:
-        super().__init__()
+        super().__init__(services)
         self._chat = chat
         self._chats = chats
-        self._settings = services.settings
-        self._engine = services.engine
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         self._plans: dict[int, int] = {}
         self._summary: Request[Finished] | None = None
         self._summarised: int | None = None
         self.trouble = ""
         chat.transcript.chat_changed.connect(self._forget_trouble)
         chat.busy_changed.connect(self.changed)
-        services.engine.changed.connect(self.changed)
+        self._engine.changed.connect(self.changed)
         self.changed.connect(self._mark_last)
 
     @property
@@ -231,7 +225,7 @@ class LimitController(QObject):
         return finished.reply.text.strip()
 
     def _asking(self, chat_path: ChatPath, model: ModelInfo) -> Conversation:
-        """The conversation with the request for a summary, shortened to fit."""
+        """Leaves out turns that don't fit."""
         fill = fill_of(chat_path, model.context_length)
         room = model.context_length - SUMMARY_TOKENS - 2 * estimate(ASK)
         if fill.tokens > room:

@@ -1,7 +1,7 @@
-"""How long an action on a message would take, in its button's tool tip before the click.
+"""How long an action on a message would take, in its button's tool tip.
 
-The engine answers by the restore of a real request, and changes nothing. It is asked once the
-pointer or the focus rests on a button; not during a reply, for it would answer after it.
+The engine answers without changing anything. It is asked once the pointer or the focus rests on a
+button, but not during a reply.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import shiboken6
-from PySide6.QtCore import QObject, QPoint, QTimer
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton
 
@@ -21,11 +21,10 @@ from core.api.events import Predicted
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import before_reply, conversation_of, draft_message
-from desktop.chat.drafts import Drafts
-from desktop.chat.row_actions import Deed
+from desktop.chat.rows.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Message
 from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
@@ -36,23 +35,17 @@ Target: TypeAlias = QAbstractButton | QAction
 CHANGED = "\N{HORIZONTAL ELLIPSIS} "
 
 
-class Predictions(QObject):
-    def __init__(self, services: Services, chat: ChatController, drafts: Drafts) -> None:
-        super().__init__()
+class Predictions(Controller):
+    def __init__(self, services: Services, chat: ChatController) -> None:
+        super().__init__(services)
         self._chat = chat
-        self._drafts = drafts
-        self._engine = services.engine
-        self._settings = services.settings
-        self._database = services.database
-        self._blobs = services.blobs
-        self._tasks = services.tasks
         self._pointed: tuple[Target, Deed] | None = None
         self._request: Request[Predicted] | None = None
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._on_rest)
 
     def point(self, button: Target, deed: Deed | None) -> None:
-        """The pointer or the focus came to a button, or left it (None)."""
+        """The pointer or focus came to a button, or left it (None)."""
         self._rest.stop()
         if self._request is not None:
             self._request.cancel()
@@ -65,8 +58,7 @@ class Predictions(QObject):
             self._rest.start()
 
     async def of_models(self) -> dict[str, str]:
-        """By the name of each model that has answered before: the wait after loading it for the
-        shown chat."""
+        """The wait of the shown chat after loading each model that has answered before, by name."""
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}
@@ -101,7 +93,6 @@ class Predictions(QObject):
             _say(button, words_for(deed, predicted) if fits else "")
 
     async def _conversation(self, deed: Deed) -> Conversation | None:
-        """The conversation that the action would send."""
         shown, transcript = self._chat.shown_path, self._chat.transcript
         place, row = transcript.place_of(deed.message), transcript.row_of(deed.message)
         if place is None or row is None:
@@ -127,7 +118,7 @@ class Predictions(QObject):
         return conversation_of(path, self._blobs.path, message)
 
     def _edited(self, message: Message, begun: bool) -> UserMessage:
-        draft = self._drafts.edited(message.id) if begun else None
+        draft = self._chat.drafts.edited(message.id) if begun else None
         if draft is None:
             return draft_message(CHANGED + message.text, message.attachments, self._blobs.path)
         return draft_message(draft.text.strip(), draft.attachments(), self._blobs.path)

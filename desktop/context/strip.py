@@ -1,7 +1,6 @@
-"""The context drawn to scale: its data, where each part is on the strip, and its words.
+"""The context drawn to scale: its data, layout and words; `context_strip` paints it.
 
-Painting is in `context_strip`. Tiers are known only for the engine process that runs now, and only
-for the chat it worked on last.
+Tiers are known only for the running engine process, and for the chat it worked on last.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ THINNEST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """`parts` have valid tiers if `known`; `asked` are the parts of the last request, by source.
-    With `done`, parts from that token on are still to be read. From the token `differs` on, `parts`
-    and `asked` are not the same tokens."""
+    """`parts` have valid tiers if `known`; `asked` are the last request's parts, by source. From
+    the token `done` on, parts are still to be read; from `differs` on, `parts` and `asked` are
+    other tokens."""
 
     parts: tuple[ContextPart, ...] = ()
     asked: tuple[ContextPart, ...] = ()
@@ -43,12 +42,12 @@ class Strip:
 
     @property
     def num_asked(self) -> int:
-        """Tokens of the last request and its reply."""
+        """Includes its reply."""
         return self.asked[-1].end if self.asked else 0
 
     @classmethod
     def of_request(cls, stats: RequestStats, done: int | None = None, known: bool = True) -> Strip:
-        """During its prefill if `done` is given."""
+        """`done` is given during its prefill."""
         return cls(stats.parts, stats.parts, stats.checkpoints, stats.context_length, done, known)
 
 
@@ -59,10 +58,10 @@ def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: 
 
 
 def _reply_start(event: Prepared, stats: RequestStats) -> int | None:
-    """The start of the last request's reply, which isn't stored the way it was generated.
+    """The start of the last reply, which isn't stored the way it was generated.
 
-    A request ends with a user's message, or with the beginning of a reply to continue; then its
-    number of messages is even.
+    A request ends with a user's message, or with a reply to continue; then its number of messages
+    is even.
     """
     count = len(stats.message_starts)
     place = count - 1 + count % 2
@@ -93,7 +92,7 @@ class StripLayout:
     room_is_cut: bool
 
     def place_of(self, token: int) -> float:
-        """The x of a token; of one past the last part, its end."""
+        """The x of a token; the end for one past the last part."""
         place = 0.0
         for box in self.boxes:
             if token < box.part.start:
@@ -128,7 +127,7 @@ def room_is_cut(tokens: int, context_length: int) -> bool:
 
 
 def _widths(parts: Sequence[ContextPart], used: float) -> list[float]:
-    """Widths to scale that sum to `used`; too thin ones are widened at the others' cost."""
+    """They sum to `used`; too thin ones are widened at the others' cost."""
     thinnest = min(THINNEST, used / len(parts))
     sizes = [part.end - part.start for part in parts]
     thin: set[int] = set()

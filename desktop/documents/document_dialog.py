@@ -1,12 +1,12 @@
-"""The window that shows a document's text, and in which the parts to read are chosen."""
+"""A document's text, and the choice of the parts to read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
-from PySide6.QtWidgets import QDialog, QListView, QSplitter, QWidget
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, QTimer
+from PySide6.QtWidgets import QListView, QSplitter, QWidget
 
 from desktop import theme
 from desktop.documents.parts import (
@@ -21,10 +21,11 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
 from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Document
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
 
@@ -40,7 +41,7 @@ Choose = Callable[[Sequence[int]], None]
 
 
 class PartList(QAbstractListModel):
-    """The parts that are shown, which of all are chosen, and the matches in each."""
+    """The shown parts, the chosen ones, and the matches in each."""
 
     def __init__(self, document: Document, choosable: bool) -> None:
         super().__init__()
@@ -88,9 +89,8 @@ class PartList(QAbstractListModel):
         return True
 
 
-class DocumentDialog(QDialog):
-    """With `choose`, parts are chosen for a draft; `room` is the tokens that the context has for
-    them, if known."""
+class DocumentDialog(Dialog):
+    """With `choose`, parts are chosen for a draft, which may have `room` tokens."""
 
     def __init__(
         self,
@@ -99,10 +99,9 @@ class DocumentDialog(QDialog):
         choose: Choose | None = None,
         room: int | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("documentDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(shortened(document.name, LONGEST_LABEL))
+        super().__init__(
+            "documentDialog", shortened(document.name, LONGEST_LABEL), parent, once=True
+        )
         self._document, self._choose, self._room = document, choose, room
         self.parts = PartList(document, choose is not None)
         self._sizes = _sizes(document)
@@ -121,12 +120,10 @@ class DocumentDialog(QDialog):
         self._tell()
 
     def _build(self) -> None:
-        self.list.setObjectName("documentParts")
-        self.list.setAccessibleName(tr("Parts of the document"))
+        named(self.list, "documentParts", tr("Parts of the document"))
         self.list.setModel(self.parts)
         self.list.setUniformItemSizes(True)
-        self.text.setObjectName("documentText")
-        self.text.setAccessibleName(tr("The text that the model reads"))
+        named(self.text, "documentText", tr("The text that the model reads"))
         self.text.setReadOnly(True)
         self.text.setProperty("class", "field")
         sides = QSplitter()
@@ -134,27 +131,22 @@ class DocumentDialog(QDialog):
         sides.addWidget(self.text)
         sides.setSizes([theme.px(LIST_WIDTH), theme.px(WIDTH - LIST_WIDTH)])
         buttons = self._choosing() if self._choose else []
-        close = Button(tr("Cancel") if self._choose else tr("Close"), name="documentClose")
-        close.clicked.connect(self.close)
-        use = Button(tr("Use these"), name="documentUse", style="primary")
-        use.clicked.connect(self._use)
+        words = tr("Cancel") if self._choose else tr("Close")
+        close = self.button("documentClose", words, self.close)
+        use = self.button("documentUse", tr("Use these"), self._use, "primary")
         use.setVisible(self._choose is not None)
         bottom = row(*buttons, None, close, use, spacing=8)
-        for button in (*buttons, close, use):
-            button.setAutoDefault(False)
         parts = (self.field, (sides, 1), self._said, bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _choosing(self) -> list[Button]:
-        everything = Button(tr("All"), name="documentAll")
-        everything.clicked.connect(lambda: self.parts.choose(range(len(self._document.parts))))
-        found = Button(tr("Only those found"), name="documentFound")
-        found.clicked.connect(lambda: self.parts.choose(self.parts.shown))
+        parts, places = self.parts, range(len(self._document.parts))
+        everything = self.button("documentAll", tr("All"), lambda: parts.choose(places))
+        words = tr("Only those found")
+        found = self.button("documentFound", words, lambda: parts.choose(parts.shown))
         tip = tr("Choose the parts with the most matches, as many as the context has room for")
-        fit = Button(tr("The best that fit"), name="documentFit", tip=tip)
-        fit.clicked.connect(self._choose_best)
+        fit = self.button("documentFit", tr("The best that fit"), self._choose_best, tip=tip)
         fit.setVisible(self._room is not None)
         return [everything, found, fit]
 
@@ -168,7 +160,7 @@ class DocumentDialog(QDialog):
         selection.currentChanged.connect(lambda now, _before: self._show_part(now))
 
     def search(self) -> None:
-        """Show the parts with the numbers that are typed, or those that contain the words."""
+        """Show the parts with these numbers, or those that contain the words."""
         self._later.stop()
         query = storable(self.field.text())
         everything = range(len(self._document.parts))
@@ -257,7 +249,7 @@ def label_of(document: Document, place: int) -> str:
 
 
 def _sizes(document: Document) -> list[int]:
-    """About how many tokens each part has, by the count of those that the model reads now."""
+    """About how many tokens each part has, judged by the counted ones."""
     lengths = [len(part.encode()) for part in document.parts]
     counted = sum(lengths[place] for place in document.places)
     share = estimated_tokens(document) / counted if counted else 1 / BYTES_PER_TOKEN

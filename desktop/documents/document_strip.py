@@ -16,7 +16,7 @@ from desktop.pictures.draft import DraftDocument
 from desktop.store.tables.records import Document
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import ElidedLabel, ToolButton, action, set_tip
+from desktop.widgets.plain import ElidedLabel, ToolButton, action, named, set_tip
 from desktop.widgets.plain_text import shortened
 
 LONGEST_NAME = 40
@@ -25,9 +25,10 @@ SPACING = 4
 
 
 class DocumentChip(QFrame):
-    """`pages_asked(keeps text)`: add the pages as pictures."""
+    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put it into the field."""
 
     opened = Signal()
+    text_asked = Signal()
     removed = Signal()
     pages_asked = Signal(bool)
 
@@ -36,8 +37,7 @@ class DocumentChip(QFrame):
         self.setObjectName("documentChip")
         self.setProperty("class", "card")
         self._name, self._removable = name, removable
-        self._face = ToolButton()
-        self._face.setObjectName("documentOpen")
+        self._face = named(ToolButton(), "documentOpen")
         self._face.setProperty("class", "chip")
         self._face.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._face.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -48,10 +48,14 @@ class DocumentChip(QFrame):
         self._more = IconButton("more", tr("Text, pictures or both"), name="documentMore")
         self._more.clicked.connect(self._open_menu)
         self._more.hide()
+        tip = tr("Put it into the message as plain text")
+        self.as_text = IconButton("edit", tip, name="documentAsText")
+        self.as_text.clicked.connect(self.text_asked)
+        self.as_text.hide()
         remove = IconButton("close", tr("Remove this document"), name="documentRemove", pixels=12)
         remove.clicked.connect(self.removed)
         remove.setVisible(removable)
-        parts = (self._face, (self._caption, 1), self._more, remove)
+        parts = (self._face, (self._caption, 1), self._more, self.as_text, remove)
         row(*parts, of=self, margins=(4, 2, 4, 2), spacing=4)
         self.setFocusProxy(self._face)
         theme.signals().changed.connect(self._draw)
@@ -92,10 +96,11 @@ class DocumentChip(QFrame):
 
 
 class DocumentStrip(QScrollArea):
-    """Lines below each other; more than a few scroll. An int is a document's number or place."""
+    """More than a few scroll. An int is a document's number or place."""
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
+    text_asked = Signal(int)
     pages_asked = Signal(int, bool)
 
     def __init__(self, name: str) -> None:
@@ -120,7 +125,6 @@ class DocumentStrip(QScrollArea):
         return list(self._chips.values())
 
     def show_documents(self, documents: Sequence[Document]) -> None:
-        """Show the documents of a message."""
         self._keep(())
         for place, document in enumerate(documents):
             self._chip(place, document.name, False).say(caption_of(document))
@@ -129,8 +133,7 @@ class DocumentStrip(QScrollArea):
     def show_draft(
         self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
     ) -> None:
-        """Show a draft's documents with the time to read each, by number; those that are longer
-        than `room` in tokens are marked."""
+        """With the seconds to read each, by number; those longer than `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)
@@ -144,6 +147,8 @@ class DocumentStrip(QScrollArea):
                 caption = tr("{caption}: more than fits, choose parts").format(caption=caption)
             offers = document.paged and each.path is not None
             chip.say(caption, is_long or not has_text(document), offers)
+            # Only a text without a file.
+            chip.as_text.setVisible(not document.paged and not document.source)
         self._fit()
 
     def _keep(self, numbers: Sequence[int]) -> None:
@@ -158,6 +163,7 @@ class DocumentStrip(QScrollArea):
             chip = self._chips[number] = DocumentChip(name, removable)
             chip.opened.connect(lambda: self.open_asked.emit(number))
             chip.removed.connect(lambda: self.remove_asked.emit(number))
+            chip.text_asked.connect(lambda: self.text_asked.emit(number))
             chip.pages_asked.connect(lambda keeps: self.pages_asked.emit(number, keeps))
             self._column.insertWidget(len(self._chips) - 1, chip)
         return self._chips[number]

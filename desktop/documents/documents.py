@@ -1,18 +1,18 @@
 """Add files to a draft: pictures go to `desktop.pictures`, documents become text.
 
-A document is read once; the same file is found again by its digest.
+A document is read once, and found again by its file's digest.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import SlowFileError, WaymarkError
@@ -20,6 +20,7 @@ from desktop.documents.parts import estimated_tokens, prompt_text
 from desktop.documents.reading import (
     MOST_FILES,
     DocumentReader,
+    document_of_text,
     files_in,
     kind_of,
     read_document_file,
@@ -33,8 +34,8 @@ from desktop.numbers import format_count
 from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.picture_files import Refusal
 from desktop.pictures.pictures import PictureController, in_words
-from desktop.services import Services
-from desktop.store.tables import documents as table
+from desktop.services import Controller, Services
+from desktop.store.tables import attachments
 from desktop.store.tables.messages import prefill_speeds
 from desktop.store.tables.records import Document
 from desktop.threads import DaemonExecutor
@@ -47,7 +48,7 @@ IDLE_MS = 30_000
 GLANCE_S = 0.01
 
 
-class DocumentController(QObject):
+class DocumentController(Controller):
     # Draft: documents were added, read, chosen from or removed.
     changed = Signal(object)
     # Draft: reading or counting went on.
@@ -56,11 +57,9 @@ class DocumentController(QObject):
     refused = Signal(object, object)
 
     def __init__(self, services: Services, pictures: PictureController) -> None:
-        super().__init__()
+        super().__init__(services)
         self.reader = DocumentReader()
         self.pictures = pictures
-        self._engine, self._database = services.engine, services.database
-        self._tasks = services.tasks
         # One document at a time, to limit memory; the helper's calls come from one thread.
         self._turn = asyncio.Lock()
         self._executor = DaemonExecutor("documents", 1)
@@ -70,10 +69,20 @@ class DocumentController(QObject):
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Add pictures, documents, and what is in folders."""
+        """Pictures, documents, and what is in folders."""
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
+
+    def add_text(self, draft: Draft, text: str) -> int:
+        """Add a pasted text; returns its number."""
+        name = tr("Pasted text, {count} characters").format(count=format_count(len(text)))
+        each = DraftDocument(name, progress=tr("Waiting…"))
+        draft.documents.append(each)
+        self.changed.emit(draft)
+        read = partial(self._in_thread, partial(document_of_text, name, text))
+        self._tasks.spawn(self._take(draft, each, read), tr("Adding a pasted text"))
+        return each.number
 
     def remove(self, draft: Draft, number: int) -> None:
         draft.documents = [each for each in draft.documents if each.number != number]
@@ -91,7 +100,7 @@ class DocumentController(QObject):
             self.count_again([draft])
 
     def add_as_pictures(self, draft: Draft, number: int, keeps_text: bool) -> None:
-        """Add the chosen pages of a PDF as pictures, in place of their text or with it."""
+        """The chosen pages of a PDF, in place of their text or with it."""
         each = _numbered(draft, number)
         if each is None or each.document is None or each.path is None:
             return
@@ -114,7 +123,7 @@ class DocumentController(QObject):
             self.remove(draft, number)
 
     def seconds(self, document: Document) -> float | None:
-        """How long the model takes to read it; None before it has read anything."""
+        """None before the model has read anything."""
         return estimated_tokens(document) * self._speed if self._speed else None
 
     @property
@@ -129,7 +138,7 @@ class DocumentController(QObject):
                     self._tasks.spawn(self._count(draft, each), tr("Counting tokens"))
 
     async def settled(self, draft: Draft) -> bool:
-        """Wait until all files are read; False if one was refused meanwhile."""
+        """Wait until all files are read; False if one was refused."""
         before = len(draft.pictures) + len(draft.documents)
         while not draft.complete:
             async with self._turn, self.pictures.held():
@@ -151,10 +160,11 @@ class DocumentController(QObject):
         draft.documents += taken
         self.changed.emit(draft)
         for each in taken:
-            self._tasks.spawn(self._take(draft, each), tr("Adding files"))
+            read = partial(self._read, draft, each)
+            self._tasks.spawn(self._take(draft, each, read), tr("Adding files"))
 
     async def _sorted(self, draft: Draft, paths: list[Path]) -> list[Path]:
-        """The documents; pictures are added."""
+        """Returns documents; adds pictures."""
         pictures: list[Path] = []
         documents: list[Path] = []
         refusals: list[Refusal] = []
@@ -178,7 +188,7 @@ class DocumentController(QObject):
     async def _sort_folder(
         self, folder: Path, pictures: list[Path], documents: list[Path], refusals: list[Refusal]
     ) -> None:
-        """Sort a folder's files; those of no known kind are only counted."""
+        """Files of unknown kinds are only counted."""
         paths = await answered(partial(files_in, folder))
         if len(paths) > MOST_FILES:
             words = tr("it has more than {most} files. Add the ones you need.")
@@ -188,19 +198,21 @@ class DocumentController(QObject):
         pictures += [path for path, kind in zip(paths, kinds, strict=True) if kind == "picture"]
         documents += [path for path, kind in zip(paths, kinds, strict=True) if kind == "document"]
         others = kinds.count("other")
-        if others or not paths:
+        if not paths:
+            refusals.append(Refusal(folder.name, said=tr("there are no files in it.")))
+        if others:
             words = tr("files in it that are neither pictures nor documents: {count}.")
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
-    async def _take(self, draft: Draft, each: DraftDocument) -> None:
-        """Read a document; if refused, remove it from the draft."""
-        assert each.path is not None
+    async def _take(
+        self, draft: Draft, each: DraftDocument, reading: Callable[[], Awaitable[Document]]
+    ) -> None:
+        """If refused, remove it from the draft."""
         async with self._turn:
             if each not in draft.documents:
                 return
             try:
-                data = await answered(partial(read_document_file, each.path))
-                read = await self._read(draft, each, data)
+                read = await reading()
             except (WaymarkError, OSError) as error:
                 self.remove(draft, each.number)
                 reason = (
@@ -217,9 +229,11 @@ class DocumentController(QObject):
         self.changed.emit(draft)
         await self._count(draft, each)
 
-    async def _read(self, draft: Draft, each: DraftDocument, data: bytes) -> Document:
+    async def _read(self, draft: Draft, each: DraftDocument) -> Document:
+        assert each.path is not None
+        data = await answered(partial(read_document_file, each.path))
         source = await self._in_thread(partial(source_of, data, each.name))
-        known = await self._database.run(table.extracted, source)
+        known = await self._database.run(attachments.extracted, source)
         if known is not None:
             return replace(known, name=each.name)
         loop = asyncio.get_running_loop()
@@ -235,8 +249,7 @@ class DocumentController(QObject):
         return await self._in_thread(partial(self.reader.text_of, data, each.name, progress))
 
     async def _count(self, draft: Draft, each: DraftDocument) -> None:
-        """Count the tokens with the model's tokenizer, unless it has; the estimate stays if that
-        fails."""
+        """The estimate stays if this fails."""
         model, document = self._engine.model, each.document
         if model is None or document is None:
             return

@@ -1,4 +1,4 @@
-"""Reads documents in a helper process: their text in parts, and pages of a PDF as pictures."""
+"""Reads documents in a helper process: text in parts, and pages of a PDF as pictures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from core.api.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENT_CHARACTERS, picture
 from core.client.blobs import open_regular
 from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
+from core.helper.sections import sections
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
-from desktop.store.tables.documents import PART_END, document_of
+from desktop.store.tables.attachments import PART_END, document_of
+from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Document
 
 FileKind: TypeAlias = Literal["picture", "document", "folder", "other"]
@@ -39,7 +41,7 @@ _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 def kind_of(path: Path) -> FileKind:
-    """The kind of a file by its beginning; "other" also if it can't be read."""
+    """By its beginning; "other" if it can't be read."""
     try:
         with open_regular(path) as file:
             beginning = file.read(_BEGINNING)
@@ -57,8 +59,7 @@ def kind_of(path: Path) -> FileKind:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files in a folder and those below it, without hidden ones and links; one more than
-    `MOST_FILES` at most."""
+    """With those below, without hidden ones and links; one more than `MOST_FILES` at most."""
     return [path for path, _ in zip(_files_in(folder, 0), range(MOST_FILES + 1), strict=False)]
 
 
@@ -91,8 +92,14 @@ def read_document_file(path: Path) -> bytes:
     return data
 
 
+def document_of_text(name: str, text: str) -> Document:
+    """A document without a file; its sections are the text, unchanged when joined."""
+    text = storable(text).replace(PART_END, "\n")
+    return document_of(name, False, PART_END.join(sections(text, has_headings=False)))
+
+
 def source_of(data: bytes, name: str) -> str:
-    """Digest of a file's bytes and its suffix, which decides between HTML, Markdown and text."""
+    """Digest of the file's bytes and suffix, which tells HTML, Markdown and text apart."""
     digest = hashlib.sha256(Path(name).suffix.lower().encode("utf-8", "replace"))
     digest.update(b"\0")
     digest.update(data)
@@ -100,7 +107,7 @@ def source_of(data: bytes, name: str) -> str:
 
 
 class DocumentReader:
-    """One helper process; calls come from one thread. `read` is the number of documents read."""
+    """Calls come from one thread. `read` counts the documents read."""
 
     def __init__(self) -> None:
         self._helper = Helper(MEMORY_BYTES)
@@ -112,7 +119,7 @@ class DocumentReader:
         self._helper.close()
 
     def text_of(self, data: bytes, name: str, progress: Callable[[str], bool]) -> Document:
-        """A document with all its parts. `progress` gets words, and returns whether to go on.
+        """With all its parts. `progress` gets words, and returns whether to go on.
 
         Raises DocumentUnreadableError, DocumentTooLargeError.
         """
@@ -126,7 +133,7 @@ class DocumentReader:
         return document_of(name, bool(pages), text, source=source_of(data, name))
 
     def picture_of(self, path: Path, page: int, source: str) -> bytes:
-        """A page of the PDF that `source` was read from as PNG. Raises OSError, DocumentError."""
+        """A page of the PDF as PNG. Raises OSError, DocumentError."""
         name = path.name
         if self._opened != (source, self._helper.pid):
             self._opened = None

@@ -1,4 +1,4 @@
-"""The engine for the window: start it, load models, and report one status."""
+"""The engine for the window: starts it, loads models, and reports one status."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class EngineController(QObject):
     model_loaded = Signal(object)
     # ErrorInfo: a requested load failed or was cancelled.
     load_failed = Signal(object)
+    # Why a model was not loaded.
+    not_loaded = Signal(str)
     said = Signal(str)
 
     def __init__(self, engine: EngineClient, tasks: Tasks) -> None:
@@ -57,7 +59,7 @@ class EngineController(QObject):
         self._tasks.spawn(self._begin(), tr("Starting the engine"))
 
     def load(self, settings: ModelSettings) -> None:
-        """In the background, cancelling a load in progress."""
+        """Runs in the background, and cancels a load in progress."""
         self._wanted, self._failure = settings, None
         if self._lent:
             return  # `take_back` loads it.
@@ -67,7 +69,7 @@ class EngineController(QObject):
             self._tasks.spawn(self._load(settings), tr("Loading a model"))
 
     def restart(self) -> None:
-        """In any state, with the model that was wanted last."""
+        """Works in any state, with the model wanted last."""
         if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
             self.said.emit(tr("The engine is already starting."))
         elif self.client.state in ANSWERING:
@@ -108,16 +110,14 @@ class EngineController(QObject):
         return self.model
 
     def lend(self) -> None:
-        """Until `take_back` the caller alone uses the client, to load other models: there is no
-        model for everyone else."""
+        """Until `take_back` only the caller uses the client, to load other models."""
         if self.status.model is None and not self.status.asleep:
             self._wanted = None
         self._lent, self._before, self._failure = True, self._wanted, None
         self._set(EngineStatus(Phase.COMPARING))
 
     async def take_back(self) -> None:
-        """Load the model that was chosen meanwhile; without one, or if it can't be loaded, the one
-        before."""
+        """Load the model chosen meanwhile; without one, or if that fails, the one before."""
         await self.until_settled()
         if self.client.model is not None and self.client.wanted != self._wanted:
             # Otherwise it would stay if the load fails.
@@ -141,7 +141,6 @@ class EngineController(QObject):
                 await self._load(before)
 
     async def until_settled(self) -> None:
-        """Wait while the engine is restarted."""
         await self.until(lambda _: self.client.state is not EngineState.RESTARTING)
 
     def cancel_load(self) -> None:
@@ -233,7 +232,9 @@ class EngineController(QObject):
             words = tr("{model} was not loaded. {title}: {message}")
             name = shown_name(settings.path)
             title, message = in_language(failure.title), in_language(failure.message)
-            self._rest(words.format(model=name, title=title, message=message))
+            trouble = words.format(model=name, title=title, message=message)
+            self._rest(trouble)
+            self.not_loaded.emit(trouble)
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         model = self.client.model
@@ -243,9 +244,7 @@ class EngineController(QObject):
             remember_names({model.path: model.name})
         phase = Phase.READY if model else Phase.EMPTY
         self._set(EngineStatus(phase, model, trouble=trouble, cancelled=cancelled))
-        if trouble:
-            self.said.emit(trouble)
-        elif model:
+        if model and not trouble:
             self.model_loaded.emit(model)
 
     def _on_progress(self, done: int, total: int) -> None:
@@ -284,6 +283,8 @@ class EngineController(QObject):
         if words or self.client.model:
             self.loaded = self.client.wanted or self.loaded
             self._rest(words)
+            if words:
+                self.said.emit(words)
         elif self.status.phase is Phase.RESTARTING:
             phase = Phase.LOADING if self.client.wanted else Phase.EMPTY
             self._set(EngineStatus(phase, trouble=self.status.trouble))

@@ -67,7 +67,7 @@ class EngineStatus:
                 return tr("Starting the engine")
             case Phase.LOADING if self.total:
                 percent = 100 * self.done // self.total
-                return tr("Loading the model: {percent}%").format(percent=percent)
+                return tr("Loading the model: {percent} %").format(percent=percent)
             case Phase.LOADING:
                 return tr("Loading the model")
             case Phase.READY if self.model:
@@ -100,18 +100,18 @@ def model_name(model: ModelInfo) -> str:
 
 
 def remember_names(names: Mapping[str, str]) -> None:
-    """Names for files of Ollama; the keys are paths."""
+    """For files of Ollama; the keys are paths."""
     _names.update({path: name for path, name in names.items() if _digest(path)})
 
 
 def rename_models(names: Mapping[str, str]) -> None:
-    """The user's own names by paths; all other models are shown as published."""
+    """The user's own names by paths."""
     _given.clear()
     _given.update(names)
 
 
 def shown_name(path: str) -> str:
-    """The name for a folder or a file; '' stands for the demo model."""
+    """'' is the demo model."""
     path = "" if path == str(DEMO_MODEL) else path
     if path in _given:
         return shortened(_given[path], LONGEST_NAME)

@@ -1,7 +1,7 @@
 """Titles and messages of errors in the user's language.
 
-They come from processes that know no language but English. A text that is in no list here, or has
-been changed since, is shown as it came.
+They come in English from processes that know no other language. A text in no list here is shown as
+it came.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ _MESSAGES = (
     # Replies
     QT_TRANSLATE_NOOP(
         "",
-        "It is {length} tokens long, and the context holds {limit}. Nothing was cut off.",
+        "The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.",
     ),
     QT_TRANSLATE_NOOP("", "Write a message first."),
     QT_TRANSLATE_NOOP("", "The last message is empty."),
@@ -206,8 +206,9 @@ _MESSAGES = (
     ),
     QT_TRANSLATE_NOOP("", "The template used too much memory, so it was stopped."),
     QT_TRANSLATE_NOOP("", "This model's chat template has no place for pictures."),
-    QT_TRANSLATE_NOOP("", "No token of this model goes on with the reply in this form."),
-    QT_TRANSLATE_NOOP("", "The reply that is gone on with is not of this form."),
+    QT_TRANSLATE_NOOP("", "No token of this model continues the reply in this format."),
+    QT_TRANSLATE_NOOP("", "The reply to continue is not in this format."),
+    QT_TRANSLATE_NOOP("", "The format has become too complex to go on."),
     QT_TRANSLATE_NOOP("", "Servers take only JSON, with or without a schema."),
     QT_TRANSLATE_NOOP(
         "",
@@ -283,7 +284,7 @@ _MESSAGES = (
     QT_TRANSLATE_NOOP("", "The other disk is full. The model stays in its place."),
     QT_TRANSLATE_NOOP("", "It is there already."),
     QT_TRANSLATE_NOOP("", "The model stays where it was."),
-    QT_TRANSLATE_NOOP("", "Reading its headers ended the process that reads them."),
+    QT_TRANSLATE_NOOP("", "The process that reads its headers crashed."),
     # Servers
     QT_TRANSLATE_NOOP("", "The address has to be like https://host or host:8000."),
     QT_TRANSLATE_NOOP(
@@ -337,13 +338,11 @@ LONGEST = 1_000
 
 
 def error_text(error: ErrorInfo | WaymarkError) -> str:
-    """The title and the message, as two sentences."""
     info = error.info() if isinstance(error, WaymarkError) else error
     return f"{in_language(info.title)}. {in_language(info.message)}"
 
 
 def in_language(text: str) -> str:
-    """A title or a message in the user's language, if it is known."""
     # Most changes of the engine's state have no text: the patterns take 34 ms to compile.
     for template, pattern in _patterns() if 0 < len(text) <= LONGEST else ():
         if found := pattern.fullmatch(text):

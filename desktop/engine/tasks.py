@@ -1,4 +1,4 @@
-"""The window's background tasks: started here only, their errors reported, cancelled at closing."""
+"""The window's background tasks: errors are reported, closing cancels them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ FILE_LIMIT_S = 30.0
 
 
 class Tasks:
-    """`on_error` is called with the exceptions of tasks."""
-
     def __init__(self, on_error: Callable[[ErrorInfo], None]) -> None:
         self._on_error = on_error
         # asyncio holds only weak references to tasks.

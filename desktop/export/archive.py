@@ -16,7 +16,7 @@ from core.api.archive import (
     AttachedDocument,
 )
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, documents, fields, folders, messages, pictures
+from desktop.store.tables import attachments, chats, fields, folders, messages
 from desktop.store.tables.records import Begin, Folder, Message, Picture, Reply, ReplyState
 
 
@@ -53,7 +53,7 @@ def read_archive(connection: sqlite3.Connection, chat: int) -> ArchivedChat | No
             for place, (message, chosen) in enumerate(tree)
         ),
         documents=tuple(
-            ArchivedDocument(paged=each.paged, text=documents.PART_END.join(each.parts))
+            ArchivedDocument(paged=each.paged, text=attachments.PART_END.join(each.parts))
             for each in found.values()
         ),
     )
@@ -133,9 +133,7 @@ def add_archive(
     new = chats.create(
         connection,
         store(chat.title),
-        system=store(chat.system),
-        reply_format=chat.format,
-        settings=fields.tree(store(chat.settings)),
+        begin=Begin(store(chat.system), chat.format, fields.tree(store(chat.settings))),
         folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
@@ -146,7 +144,7 @@ def add_archive(
     order = sorted({message.chosen for message in chat.messages})
     ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
     ids: list[int] = []
-    texts = [documents.document_of("", each.paged, store(each.text)) for each in chat.documents]
+    texts = [attachments.document_of("", each.paged, store(each.text)) for each in chat.documents]
     for message in chat.messages:
         parent = None if message.parent is None else ids[message.parent]
         ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
@@ -159,7 +157,7 @@ def add_archive(
             )
             for each in message.documents
         ]
-        documents.attach(connection, "message", ids[-1], read)
+        attachments.attach(connection, "message", ids[-1], read)
     if chat.left_out is not None:
         chats.leave_out(connection, new, ids[chat.left_out])
     return new
@@ -171,7 +169,7 @@ def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolde
 
 
 def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    """The first folder of this name, if possible one that is the same, or else a new one."""
+    """The first folder of this name, if possible the same, or else a new one."""
     name = messages.storable(archived.name)
     named = [each for each in folders.listed(connection) if each.name == name]
     same = [each for each in named if _archived_folder(each) == archived]
@@ -234,12 +232,11 @@ def _add_message(
         for each in message.pictures
         if each.digest in known
     ]
-    pictures.attach(connection, "message", new, shown)
+    attachments.attach(connection, "message", new, shown)
     return new
 
 
 def known_pictures(connection: sqlite3.Connection, digests: set[str]) -> dict[str, Picture]:
-    """The pictures that some chat already shows."""
     found = {}
     for digest in digests:
         row = connection.execute(

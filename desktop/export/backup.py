@@ -1,9 +1,9 @@
 """Backs everything up to one ZIP, and restores it.
 
-A backup is an exported ZIP of all chats with an entry more, `backup.json`: counts, by which a
+A backup is an exported ZIP of all chats with another entry, `backup.json`: counts, by which a
 restore knows that nothing is missing, and settings. Model folders, budgets, connections, keys and
-tokens belong to a computer and are not in it. Everything is read and checked before the user is
-asked; the present chats are replaced at the next start, and kept beside (`desktop.store.restored`).
+tokens belong to a computer and are not in it. Everything is checked before the user is asked; the
+next start puts it in place and keeps the present chats (`desktop.store.restored`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.archive import ArchivedChat, ArchivedFolder, Moment
 from core.api.errors import NotAnExportError, WaymarkError
@@ -28,7 +28,7 @@ from desktop.export.reading import ChatsFile
 from desktop.export.writing import ZipWriter, in_thread
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
@@ -47,7 +47,7 @@ class BackupError(WaymarkError, title="The backup can't be restored"): ...
 
 
 class BackupInfo(Frozen):
-    """`pictures` are those whose files were there; `folders` are also those without chats."""
+    """`pictures` counts those whose files were there; `folders` has those without chats too."""
 
     waymark_backup: Literal[1] = 1
     made: Moment
@@ -104,7 +104,7 @@ def portable(settings: AppSettings) -> dict[str, Any]:
 
 
 def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
-    """`settings` with those of a backup; what can't be read stays as it is."""
+    """Keeps values that can't be read."""
     known = {name: value for name, value in stored.items() if name in SECTIONS}
     read = read_settings(settings, known, [])
     presets = [each.model_copy(update={"model": ""}) for each in read.presets.presets]
@@ -112,10 +112,9 @@ def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
     return read.model_copy(update={"presets": named})
 
 
-class BackupController(QObject):
-    """`checked(words)`: a backup can be restored by `accept`, or not by `decline`; the words ask
-    which. `checking`: the one asked about before can't be restored any more. `ready`: it is in
-    place at the next start."""
+class BackupController(Controller):
+    """`checked(words)`: a backup can be restored by `accept`, or not by `decline`. `checking`: the
+    one before can't be restored any more. `ready`: it is in place at the next start."""
 
     said = Signal(str)
     checking = Signal()
@@ -129,34 +128,34 @@ class BackupController(QObject):
         export: ExportController,
         folders: Folders,
     ) -> None:
-        super().__init__()
-        self._services, self._chats, self._export = services, chats, export
+        super().__init__(services)
+        self._chats, self._export = chats, export
         self._folders = folders
         # The backup that the user is asked about.
         self._info: BackupInfo | None = None
         self._checks = False
 
     def back_up(self, path: Path) -> None:
-        self._services.tasks.spawn(self.write(path), tr("Backing up"))
+        self._tasks.spawn(self.write(path), tr("Backing up"))
 
     def restore(self, path: Path) -> None:
         if self._checks:
             self.said.emit(tr("Another backup is being checked."))
             return
-        self._services.tasks.spawn(self._check(path), tr("Restoring a backup"))
+        self._tasks.spawn(self._check(path), tr("Restoring a backup"))
 
     def accept(self) -> None:
-        self._services.tasks.spawn(self._finish(), tr("Restoring a backup"))
+        self._tasks.spawn(self._finish(), tr("Restoring a backup"))
 
     def decline(self) -> None:
         self._info = None
-        self._services.tasks.spawn(self._discard(), tr("Leaving a backup"))
+        self._tasks.spawn(self._discard(), tr("Leaving a backup"))
 
     async def write(self, path: Path) -> None:
         """Raises ExportError, StoreError."""
         chats = [each.id for each in self._chats.chat_list.chats]
-        folders = await self._services.database.run(read_folders)
-        settings = self._services.settings.settings
+        folders = await self._database.run(read_folders)
+        settings = self._settings.settings
         kind = partial(BackupWriter, folders=folders, settings=settings)
         await self._export.write(chats, path, kind)
         words = tr("Backed up to {path}: {chats}, with pictures, documents, presets and settings.")
@@ -188,8 +187,8 @@ class BackupController(QObject):
         self.checked.emit(words)
 
     async def prepare(self, path: Path) -> BackupInfo:
-        """Write all of a backup to the file that `restored.finish` completes, and check that
-        nothing is missing. Raises BackupError, NotAnExportError, StoreError, OSError."""
+        """Write a backup to the file that `restored.finish` completes, and check that nothing is
+        missing. Raises BackupError, NotAnExportError, StoreError, OSError."""
         self.said.emit(tr("Checking {}…").format(path.name))
         try:
             file = await in_thread(partial(ChatsFile, path))
@@ -236,7 +235,7 @@ class BackupController(QObject):
         info, self._info = self._info, None
         if info is None:
             return
-        settings = with_portable(self._services.settings.settings, info.settings)
+        settings = with_portable(self._settings.settings, info.settings)
         try:
             await in_thread(partial(restored.finish, self._folders, settings))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Exports chats to files, and imports those of Waymark and other programs, from the menu."""
+"""Exports chats, and imports those of Waymark and other programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtPrintSupport import QPrinter
 
 from core.api.archive import ArchivedChat
@@ -34,7 +34,7 @@ from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.pictures import PictureController
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.database import Database
 from desktop.store.tables.records import Picture
 
@@ -47,7 +47,7 @@ Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
 @dataclass
 class ImportReport:
-    """Chats imported from a file, and those refused: (title of the chat, reason)."""
+    """Counts chats of a file; lists those refused: (title, reason)."""
 
     file: str
     program: str = ""
@@ -75,7 +75,7 @@ class ImportReport:
         return "\n".join(lines)
 
 
-class ExportController(QObject):
+class ExportController(Controller):
     said = Signal(str)
     # list[ImportReport]: an import has ended.
     imported = Signal(object)
@@ -83,9 +83,7 @@ class ExportController(QObject):
     def __init__(
         self, services: Services, chats: ChatsController, pictures: PictureController
     ) -> None:
-        super().__init__()
-        self._database, self._blobs = services.database, services.blobs
-        self._tasks = services.tasks
+        super().__init__(services)
         self._chats, self._pictures = chats, pictures
 
     def export(self, chats: Sequence[int], path: Path) -> None:
@@ -98,8 +96,7 @@ class ExportController(QObject):
         self._tasks.spawn(self._print(chat, printer), tr("Printing"))
 
     async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
-        """Write the format that the suffix names, unless `kind` is given. Raises ExportError,
-        StoreError."""
+        """Write the format of the suffix, or `kind`. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
         write = self._write_pdf if path.suffix.lower() == PDF else partial(self._write_file, kind)
@@ -117,7 +114,7 @@ class ExportController(QObject):
         self.said.emit(" ".join(said))
 
     async def _write_file(self, kind: Kind, chats: Sequence[int], path: Path) -> tuple[int, int]:
-        """Returns the numbers of chats written and of pictures missing."""
+        """Returns the numbers of chats written and pictures missing."""
         writer, count = await in_thread(partial(kind, path, self._blobs.path)), 0
         try:
             async for chat in self._archived(chats):
@@ -161,9 +158,9 @@ class ExportController(QObject):
                 QPrinter.PrinterState.Aborted,
             ):
                 raise ExportError(tr("The printer did not accept the pages."))
-            self.said.emit(
-                tr("Sent to {}.").format(printer.outputFileName() or printer.printerName())
-            )
+            file = printer.outputFileName()
+            words = tr("Printed to {}.") if file else tr("Sent to {}.")
+            self.said.emit(words.format(file or printer.printerName()))
 
     async def _archived(self, chats: Sequence[int]) -> AsyncIterator[ArchivedChat]:
         """Skips chats that no longer exist."""
@@ -216,8 +213,8 @@ class ExportController(QObject):
     async def store(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost], database: Database
     ) -> list[str]:
-        """Add a chat of a file; returns the digests of its pictures. Those that can't be read are
-        left out and counted in `lost`. Raises StoreError, OSError."""
+        """Returns the digests of the chat's pictures; unreadable ones are counted in `lost`. Raises
+        StoreError, OSError."""
         # No picture is deleted as unused before its chat is stored.
         async with self._pictures.held():
             chat, known = await self._stored_pictures(file, chat, lost)
@@ -227,7 +224,7 @@ class ExportController(QObject):
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
     ) -> tuple[ArchivedChat, dict[str, Picture]]:
-        """Returns the chat with the pictures that could be stored, by their digests."""
+        """The chat with the pictures that could be stored."""
         known = await self._database.run(known_pictures, set(digests_of(chat)))
         known = {
             digest: each for digest, each in known.items() if self._blobs.path(digest).exists()

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtPrintSupport import QPrintDialog, QPrinter
-from PySide6.QtWidgets import QDialog, QFileDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
-from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.tasks import Tasks
 from desktop.export.backup import BackupController
@@ -19,8 +18,9 @@ from desktop.export.export import PDF, ExportController, ImportReport
 from desktop.i18n import tr
 from desktop.store.tables.records import Chat
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, named
+from desktop.widgets.plain import Button, named, text_box
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT = 560, 360
@@ -125,7 +125,7 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
 
 
 def unused(path: Path) -> Path:
-    """The path, with a number if a file has it already."""
+    """Add a number if a file has this name."""
     number, found = 1, path
     while found.exists() or found.is_symlink():
         number += 1
@@ -134,7 +134,6 @@ def unused(path: Path) -> Path:
 
 
 async def choose_backup(parent: QWidget) -> Path | None:
-    """A file to write a backup to."""
     dialog = named(QFileDialog(parent, tr("Back up everything")), "backupDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilter(tr("Backups ({patterns})").format(patterns="*.zip"))
@@ -168,20 +167,13 @@ def file_name(title: str) -> str:
     return " ".join(plain.split())[:LONGEST_NAME].rstrip(" .") or "chat"
 
 
-class ImportDialog(QDialog):
+class ImportDialog(Dialog):
     def __init__(self, reports: Sequence[ImportReport], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("importDialog")
-        self.setWindowTitle(tr("Imported chats"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("importDialog", tr("Imported chats"), parent, once=True)
         words = "\n\n".join(report.words() for report in reports)
-        shown = named(QPlainTextEdit(shortened(words, LONGEST_REPORT)), "importWords")
-        shown.setAccessibleName(tr("What was imported"))
-        shown.setReadOnly(True)
-        shown.setProperty("class", "field")
-        shown.setTabChangesFocus(True)
+        report = shortened(words, LONGEST_REPORT)
+        shown = text_box("importWords", tr("What was imported"), report)
         close = Button(tr("Close"), name="importClose")
         close.clicked.connect(self.close)
         column((shown, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)

@@ -1,7 +1,7 @@
-"""Chats on paper and as PDF: what is shown, with pictures and formulas.
+"""Chats on paper and as PDF, with pictures and formulas.
 
-The engine's process decodes the pictures, the helper's draws the formulas. Pages are laid out and
-painted in a thread, because a long chat takes seconds.
+Other processes decode pictures and draw formulas. Pages are painted in a thread, because a long
+chat takes seconds.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class PrintedDocument(QTextDocument):
 
 
 class Printout:
-    """`add` the chats in the window's thread, then `paint` in any. `missing` counts pictures that
-    could not be read."""
+    """`add` the chats in the window's thread, then `paint` in any. `missing` counts unreadable
+    pictures."""
 
     def __init__(self, pictures: PictureController) -> None:
         self.missing = 0

@@ -1,4 +1,4 @@
-"""Writes chats to a file that appears whole or not at all: ZIP, JSON, HTML or Markdown.
+"""Writes chats to a file that appears whole or not at all.
 
 ZIP and JSON hold everything and can be imported; HTML and Markdown hold what is shown.
 """
@@ -56,9 +56,10 @@ class ExportError(WaymarkError, title="The chats could not be exported"): ...
 
 
 class Writer(ABC):
-    """Call `add` for each chat, then `end`; or `discard`. `path_of` finds a picture by digest.
+    """Call `add` for each chat, then `end`; or `discard`.
 
-    `missing` counts pictures whose files are gone. Raises OSError, ExportError.
+    `path_of` finds a picture by digest; `missing` counts those that are gone. Raises OSError,
+    ExportError.
     """
 
     def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
@@ -103,7 +104,7 @@ class Writer(ABC):
 
 
 class ZipWriter(Writer):
-    """An entry for each chat, so that none is too large to be read, and one for each picture."""
+    """An entry a chat, so that none is too large to be read, and an entry a picture."""
 
     def _begin(self) -> None:
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
@@ -176,6 +177,9 @@ class MarkdownWriter(Writer):
             self._say(f"## {author(message)}\n\n")
             for document in message.documents:
                 self._say(f"[{tr('Document')}: {document.name}]\n\n")
+                found = chat.documents[document.document]
+                if not found.paged:
+                    self._say("> " + found.text.replace("\f", "").replace("\n", "\n> ") + "\n\n")
             for picture in message.pictures:
                 self._say(f"[{tr('Picture')}: {picture.name}]\n\n")
             self._say(f"{message.text}\n\n")
@@ -197,7 +201,7 @@ class HtmlWriter(Writer):
             pass
 
     def writing(self, chat: ArchivedChat) -> Iterator[ArchivedPicture]:
-        """Write a chat; pauses before each picture, and yields it."""
+        """Yields each picture before it writes it."""
         self._say(f"<h1>{html.escape(chat.title)}</h1>\n<p>{date(chat.created)}</p>\n")
         if chat.system:
             self._say(f"<details><summary>{tr('Instructions')}</summary>")
@@ -207,7 +211,8 @@ class HtmlWriter(Writer):
             self._say(f'<article class="{role}"><h2>{html.escape(author(message))}</h2>\n')
             for document in message.documents:
                 self._say(f"<details><summary>{html.escape(document.name)}</summary>")
-                text = chat.documents[document.document].text.replace("\f", "\n")
+                found = chat.documents[document.document]
+                text = found.text.replace("\f", "\n" if found.paged else "")
                 self._say(f"<pre>{html.escape(text)}</pre></details>\n")
             for picture in message.pictures:
                 yield picture
@@ -234,7 +239,7 @@ WRITERS: dict[str, type[Writer]] = {
 
 
 def shown_messages(chat: ArchivedChat) -> Iterator[ArchivedMessage]:
-    """The messages along the chosen children, as the window shows them."""
+    """Along the chosen children, as in the window."""
     children: dict[int | None, list[int]] = {}
     for place, message in enumerate(chat.messages):
         children.setdefault(message.parent, []).append(place)

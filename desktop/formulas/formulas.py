@@ -1,7 +1,6 @@
 """Formulas as drawings in a block's HTML, made in a helper process and kept by their source.
 
-Nothing waits for a drawing: a formula is shown as it was written until its drawing is there, and
-for good if there can't be one.
+A formula is shown as it was written until its drawing is there, and for good if there can't be one.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Drawing:
     svg: str
 
     def image(self, colour: str, width: int, height: int, top: float, density: float) -> QImage:
-        """The drawing's upper edge is at `top`; everything in pixels."""
+        """`top` is the drawing's upper edge, in pixels."""
         return _image(self, colour, width, height, top, density)
 
 
@@ -136,7 +135,7 @@ class Formulas(QObject):
         self._busy = False
 
     def find(self, source: Source) -> Drawing | None:
-        """If it isn't there, `ready` tells when it is, or that there is none."""
+        """Otherwise `ready` tells when it is there, or that there is none."""
         if source in self._drawings:
             self._drawings.move_to_end(source)
             return self._drawings[source]

@@ -161,7 +161,7 @@ class DownloadList(QWidget):
     load_asked = Signal(str)
 
     def __init__(self, downloads: DownloadsController, over: QWidget) -> None:
-        """`over` is covered by the question before something is deleted."""
+        """A question covers `over` before something is deleted."""
         super().__init__()
         self._downloads = downloads
         self._rows: dict[str, DownloadRow] = {}

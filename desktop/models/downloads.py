@@ -1,7 +1,6 @@
-"""Downloads of models for the window: which there are, how far they are, and the hub's answers.
+"""Downloads of models for the window, and the hub's answers.
 
-The process that connects is started by a search or a download, never by itself, and not at all
-while the network is forbidden.
+A search or a download starts the process that connects, unless the network is forbidden.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ RUNNING = (Stage.STARTING, Stage.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class ShownDownload:
-    """`error` is why it stopped; `speed` in bytes a second, 0 if nothing arrives."""
+    """`error` is why it stopped; `speed` is in bytes a second."""
 
     job: Job
     stage: Stage
@@ -154,15 +153,14 @@ class DownloadsController(QObject):
         return self.hub in (self.network.token_for, self._typed_for)
 
     def token_place(self) -> str:
-        """For a person: where the access token is kept."""
         if not self.has_token:
             return tr("none")
         kept = self.network.token_for == self.hub
         return tr("in the system's keyring") if kept else tr("in memory, until you quit")
 
     def change(self, network: NetworkSettings, token: str | None = None) -> None:
-        """Apply other settings at once, and another token if there is one ('' deletes it);
-        forbidding the network ends the process that connects."""
+        """Apply other settings at once, and another token ('' deletes it); forbidding the network
+        ends the process that connects."""
         self._settings.put(network=network)
         self._tasks.spawn(self._apply(token), tr("Changing the connection"))
 
@@ -177,7 +175,7 @@ class DownloadsController(QObject):
         return await self._client.look(repository)
 
     def find_unfinished(self) -> None:
-        """Show downloads that an earlier start left, paused."""
+        """Shows them paused."""
         self._tasks.spawn(self._find_unfinished(), tr("Looking for downloads"))
 
     def begin(self, plan: Plan) -> None:
@@ -190,7 +188,7 @@ class DownloadsController(QObject):
         self._tasks.spawn(self._client.pause(Path(work)), tr("Pausing a download"))
 
     def discard(self, work: str) -> None:
-        """Delete what has arrived; call only for a download that is not running."""
+        """Call only for a download that is not running."""
         self._tasks.spawn(self._discard(work), tr("Deleting a download"))
 
     async def close(self) -> None:
@@ -222,7 +220,7 @@ class DownloadsController(QObject):
         )
 
     async def _keep_token(self, token: str) -> None:
-        """One token is kept: that of the hub in use."""
+        """Only the token of the hub in use is kept."""
         hub, before = self.hub, self.network.token_for
         if before not in ("", hub):
             await self._secrets.write(_secret(before), "")
@@ -324,7 +322,6 @@ def _secret(hub: str) -> str:
 
 @cache
 def catalogue() -> tuple[Repository, ...]:
-    """Models to begin with, from published facts."""
     text = (RESOURCES / "models" / "catalogue.toml").read_text(encoding="utf-8")
     return tuple(
         Repository(

@@ -1,7 +1,7 @@
-"""Compares a model's size with this computer's memory.
+"""Compares a model's size with this computer's memory, and suggests models.
 
-For a model on this computer its headers tell the bytes in each precision; for one on the hub they
-are estimated from published sizes alone. From both come the models that are suggested.
+The headers of a model on this computer tell its bytes in each precision; for one on the hub they
+are estimated from published sizes.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def memory() -> Memory:
 
 
 def room(available: Memory) -> int:
-    """The bytes that a model's weights may have to fit."""
+    """For a model's weights."""
     return max(0, available.free - ROOM_BYTES)
 
 
 def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
-    """About how many bytes in each precision that the engine may choose, the most exact first;
-    nothing if neither number is known."""
+    """Estimate bytes in each precision that the engine may choose, the most exact first; empty if
+    unknown."""
     found = {
         tr("in {precision}").format(precision=name): int(parameters * each) + ROOM_BYTES
         for name, each in BYTES_PER_PARAMETER.items()
@@ -130,7 +130,7 @@ SHORTEST_CONTEXT = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """In which way it fits, with a context of how many tokens; None if not at all."""
+    """`way` is None if it doesn't fit."""
 
     fit: Fit
     way: Way | None
@@ -145,7 +145,7 @@ def memory_of(way: Way, context: int) -> int:
 def judge(
     facts: ModelFacts, available: Memory, precision: Precision = "auto", context: int | None = None
 ) -> Verdict:
-    """The verdict for a precision and a context that the user chose, or for the automatic ones."""
+    """Check a chosen precision and context, or the automatic ones."""
     wanted = min(context or USUAL_CONTEXT, facts.context or USUAL_CONTEXT)
     automatic = facts.ways[: facts.automatic]
     chosen = [each for each in facts.ways if each.precision == precision]
@@ -185,7 +185,7 @@ def _tried(automatic: Sequence[Way], available: Memory) -> list[Way]:
 
 
 def _held(way: Way, available: Memory, on_disk: int = 0) -> int:
-    """The tokens of context for which memory is free; -1 if not even the weights fit."""
+    """Tokens of context that fit; -1 if not even the weights do."""
     left = available.free - available.kept - way.num_bytes + on_disk
     return -1 if left < 0 else way.context_within(left)
 
@@ -256,8 +256,7 @@ def _too_large(way: Way, context: int, available: Memory) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """In the most exact precision that fits, in about `num_bytes`; `tokens_s` is 0 while this
-    machine's speed isn't known."""
+    """The most exact precision that fits; `tokens_s` is 0 while this machine's speed is unknown."""
 
     fit: Fit
     precision: str = ""
@@ -297,9 +296,9 @@ def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> E
 def suited_models(
     found: Sequence[Repository], available: Memory, speeds: Sequence[Speed]
 ) -> list[Repository]:
-    """The largest that fit and reply fast enough, at most three; else the smallest that fits.
+    """The largest that fit and reply fast enough; else the smallest that fits.
 
-    None while this machine's speed isn't known: the largest may be too slow to use.
+    None while this machine's speed is unknown: the largest may be too slow.
     """
     if not speeds:
         return []
@@ -312,6 +311,6 @@ def suited_models(
 
 
 def active_parameters(found: Repository) -> float:
-    """The parameters that a token goes through, which names of models with experts tell."""
+    """Counts only active experts, as names of models tell them."""
     active = _ACTIVE.search(found.name)
     return float(active[1]) * 10**9 if active else found.parameters

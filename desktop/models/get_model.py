@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QDialog, QFrame, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QListWidget, QListWidgetItem, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.downloads.choices import choices, runs, suggested
@@ -22,6 +22,7 @@ from desktop.models.fits import describe_fit, estimate, memory, needs, room, sui
 from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
@@ -31,7 +32,7 @@ WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
 FILES_NAMED = 4
 
 
-class GetModelDialog(QDialog):
+class GetModelDialog(Dialog):
     # The path of a downloaded model.
     load_asked = Signal(str)
 
@@ -42,9 +43,7 @@ class GetModelDialog(QDialog):
         tasks: Tasks,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("getModelDialog")
-        self.setWindowTitle(tr("Get a model"))
+        super().__init__("getModelDialog", tr("Get a model"), parent)
         self._downloads, self._library, self._tasks = downloads, library, tasks
         self._speeds = library.device.speeds
         # Answers to older questions are ignored.
@@ -52,8 +51,7 @@ class GetModelDialog(QDialog):
         self.search = SearchField("modelSearch", tr("Search Hugging Face, or paste Org/Name"))
         self.search.found.connect(self.ask)
         self.search.left.connect(self.close)
-        find = Button(tr("Search"), name="modelSearchStart")
-        find.clicked.connect(self.ask)
+        find = self.button("modelSearchStart", tr("Search"), self.ask)
         self._settings = Button(tr("Connection"), name="networkToggle")
         self._settings.setCheckable(True)
         self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
@@ -85,10 +83,8 @@ class GetModelDialog(QDialog):
             self._list_catalogue()
 
     def _build(self, find: Button) -> None:
-        close = Button(tr("Close"), name="getModelClose")
-        close.clicked.connect(self.close)
-        for each in (find, close, self._settings):
-            each.setAutoDefault(False)
+        close = self.button("getModelClose", tr("Close"), self.close)
+        self._settings.setAutoDefault(False)
         self._scroll = scrolled(self._list, "downloadScroll")
         models = QWidget()
         row((self._found, 3), (self._details, 2), of=models, margins=(0, 0, 0, 0), spacing=12)
@@ -110,16 +106,13 @@ class GetModelDialog(QDialog):
         queued = Qt.ConnectionType.QueuedConnection
         self._downloads.changed.connect(self._fit_downloads, queued)
         self._fit_downloads()
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_downloads()
 
     def _fit_downloads(self) -> None:
-        """Leave the models what the downloads don't need."""
         self._scroll.setVisible(bool(self._downloads.shown))
         width = self._scroll.viewport().width()
         self._scroll.setMaximumHeight(max(0, self._list.heightForWidth(width)))
@@ -185,7 +178,6 @@ class GetModelDialog(QDialog):
         )
 
     def _list_catalogue(self) -> None:
-        """Keep what is being asked and shown."""
         available, self._speeds = self._library.available(), self._library.device.speeds
         best = suited_models(catalogue(), available, self._speeds)
         self._fill([*best, *(each for each in catalogue() if each not in best)])
@@ -215,9 +207,7 @@ class GetModelDialog(QDialog):
                 self._found.setCurrentItem(item)
 
     def _say(self, words: str, wrong: bool = False) -> None:
-        self._said.setText(words)
-        theme.set_class(self._said, "error small" if wrong else "muted small")
-        self._said.setVisible(bool(words))
+        self._said.say(words, "error small" if wrong else "muted small")
 
     def _say_error(self, info: ErrorInfo) -> None:
         self._say(error_text(info), wrong=True)

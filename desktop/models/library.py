@@ -1,4 +1,4 @@
-"""The models on this computer for the window: which there are, and what is known of each."""
+"""The models on this computer, and what is known of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STILL_SILENT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """A model with all its copies, of which Load takes the first; `facts` are None until read."""
+    """With all its copies, of which Load takes the first; `facts` are None until read."""
 
     places: tuple[FoundModel, ...]
     facts: ModelFacts | None = None
@@ -52,7 +52,7 @@ class LibraryModel:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The models of a place with their real paths, and the folders to watch."""
+    """Models with their real paths, and folders to watch."""
 
     models: tuple[FoundModel, ...] = ()
     files: tuple[str, ...] = ()
@@ -100,8 +100,7 @@ class LibraryController(QObject):
         return watcher
 
     def survey(self, *, again: bool = False) -> None:
-        """With `again` the facts of all models are read and this machine's speed is measured once
-        more."""
+        """With `again` all facts and this machine's speed are measured once more."""
         self._stale = False
         self._wholly = self._wholly or again
         if self.scanning:
@@ -118,7 +117,7 @@ class LibraryController(QObject):
             self.survey()
 
     def available(self) -> Memory:
-        """The memory for another model: what is free once the present one is ejected."""
+        """Free memory once the present model is ejected."""
         device = self.device
         found = memory()
         if device.total:
@@ -153,7 +152,7 @@ class LibraryController(QObject):
         self.survey()
 
     async def find(self) -> list[FoundModel]:
-        """By names alone."""
+        """Reads names only."""
         return [each for place in await self._find() for each in place.models]
 
     async def _find(self) -> list[Place]:
@@ -165,8 +164,8 @@ class LibraryController(QObject):
         return found
 
     async def _look(self, folder: str, read: Callable[[], Place]) -> Place:
-        """Read a place in a thread; one that doesn't answer is named, keeps its thread, and holds
-        up later calls only shortly."""
+        """A place that doesn't answer is reported, keeps its thread, and delays later calls only
+        shortly."""
         looking = self._looking.get(folder)
         limit_s = FILE_LIMIT_S if looking is None else STILL_SILENT_S
         if looking is None:

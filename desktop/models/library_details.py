@@ -75,8 +75,8 @@ class LibraryDetails(QFrame):
         moving: bool,
         moved: bool,
     ) -> None:
-        """`coming`: the engine loads this model; `busy`: it loads one, or is not ready to;
-        `moving`: a model is being moved; `moved`: it is this one."""
+        """`coming`: the engine loads this model; `busy`: it can't load another; `moving`: a model
+        is being moved; `moved`: it is this one."""
         name, facts = model.name, model.facts
         self._name.set_words(name)
         self._name.show()
@@ -202,7 +202,7 @@ def describe(facts: ModelFacts) -> str:
 
 
 def speed(way: Way | None) -> str:
-    """From what this machine was measured to do."""
+    """Measured on this machine."""
     if way is None or not way.step_s:
         return ""
     words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")

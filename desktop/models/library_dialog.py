@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QDialog, QListView, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
 from desktop import theme
@@ -19,16 +19,16 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController, LibraryModel, is_file
 from desktop.models.library_details import LibraryDetails
 from desktop.models.library_list import LibraryList
-from desktop.models.moving import MoveController, MoveRow
-from desktop.models.removal import Removal, plan_removal, trash
+from desktop.models.moving import MoveController, MoveRow, Removal, plan_removal, trash
 from desktop.numbers import count_of, format_bytes, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.notices import Question
-from desktop.widgets.plain import Button, Label, action, named
+from desktop.widgets.plain import Label, action, named
 from desktop.widgets.search_field import SearchField
-from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate
+from desktop.widgets.two_lines import AnyIndex, TwoLineDelegate, set_up
 
 WIDTH, HEIGHT = 980, 620
 
@@ -50,7 +50,7 @@ class LibraryView(QListView):
             super().keyPressEvent(event)
 
 
-class LibraryDialog(QDialog):
+class LibraryDialog(Dialog):
     # The path of a model to load.
     load_asked = Signal(str)
     get_asked = Signal()
@@ -64,9 +64,7 @@ class LibraryDialog(QDialog):
         tasks: Tasks,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("libraryDialog")
-        self.setWindowTitle(tr("Models"))
+        super().__init__("libraryDialog", tr("Models"), parent)
         self._library, self._settings, self._tasks = library, settings, tasks
         self._moves = moves
         self._removal = Removal()
@@ -88,27 +86,15 @@ class LibraryDialog(QDialog):
     def _build(self) -> None:
         view = self.view
         named(view, "libraryList", tr("Models on this computer"))
-        view.setItemDelegate(TwoLineDelegate(view))
-        view.setModel(self.list)
-        view.setTextElideMode(Qt.TextElideMode.ElideRight)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # With rows of one height, Qt asks only for the visible ones.
-        view.setUniformItemSizes(True)
+        set_up(view, self.list, TwoLineDelegate(view))
         view.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
-        self._folders = Button(tr("Folders"), name="libraryFolders")
+        self._folders = self.button("libraryFolders", tr("Folders"), self._open_folders)
         self._menu = named(QMenu(self), "libraryFoldersMenu")
-        self._add = action(tr("Add a folder…"), self, self._choose_folder)
-        self._add.setObjectName("actionAddModelFolder")
-        self._again = action(tr("Look again"), self, self._look_again)
-        self._again.setObjectName("actionLookAgain")
-        get = Button(tr("Get a model…"), name="libraryGet")
-        get.clicked.connect(self.get_asked)
-        compare = Button(tr("Compare two models…"), name="libraryCompare")
-        compare.clicked.connect(self.compare_asked)
-        close = Button(tr("Close"), name="libraryClose")
-        close.clicked.connect(self.close)
-        for each in (self._folders, get, compare, close):
-            each.setAutoDefault(False)
+        self._add = action(tr("Add a folder…"), self, self._choose_folder, "actionAddModelFolder")
+        self._again = action(tr("Look again"), self, self._look_again, "actionLookAgain")
+        get = self.button("libraryGet", tr("Get a model…"), self.get_asked)
+        compare = self.button("libraryCompare", tr("Compare two models…"), self.compare_asked)
+        close = self.button("libraryClose", tr("Close"), self.close)
         parts = column(of=self, margins=(16, 14, 16, 14), spacing=10)
         parts.addLayout(row((self.search, 1), self._folders, get))
         parts.addWidget(self._said)
@@ -116,9 +102,7 @@ class LibraryDialog(QDialog):
         parts.addLayout(row((view, 1), (details, 2), spacing=12), 1)
         parts.addWidget(MoveRow(self._moves))
         parts.addLayout(row(compare, None, close))
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self.list.search)
@@ -130,7 +114,6 @@ class LibraryDialog(QDialog):
         self.view.selectionModel().currentChanged.connect(self._refresh)
         self.view.activated.connect(self._load)
         self.view.delete_asked.connect(self._ask_to_delete)
-        self._folders.clicked.connect(self._open_folders)
         details = self.details
         details.load.clicked.connect(self._load)
         details.eject.clicked.connect(self._settings.engine.unload)
@@ -199,7 +182,7 @@ class LibraryDialog(QDialog):
             return tr("No model has these words in its name")
         if self._library.scanning:
             return tr("Looking for models…")
-        return tr("No models yet. Get one, or add a folder that has some")
+        return tr("No models in these folders. Get one, or add a folder that has some")
 
     def _say_state(self) -> None:
         models, status = self._library.models, self._settings.engine.status

@@ -19,8 +19,6 @@ _NOWHERE = QModelIndex()
 
 
 class LibraryList(QAbstractListModel):
-    """Models whose name or family has the searched words."""
-
     # The user typed another name for the model at a path; '' restores the published one.
     rename_asked = Signal(str, str)
 
@@ -104,7 +102,6 @@ class LibraryList(QAbstractListModel):
 
 
 def family_name(facts: ModelFacts) -> str:
-    """The family as its makers write it."""
     names = {
         "qwen3_5": "Qwen3.5", "qwen3_5_text": "Qwen3.5", "qwen3_5_moe": "Qwen3.5 MoE",
         "qwen3_5_moe_text": "Qwen3.5 MoE", "qwen3_next": "Qwen3-Next", "llama": "Llama",

@@ -1,7 +1,4 @@
-"""Choose a model: a folder or a GGUF file, also by dropping it, or one of the header's menu.
-
-Models are found in a thread, since a disk may block.
-"""
+"""Choose a model: a folder, a GGUF file, a drop, or the header's menu."""
 
 from __future__ import annotations
 
@@ -35,6 +32,7 @@ from desktop.remote.remote import server_words
 from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
@@ -63,8 +61,7 @@ async def chosen_model(parent: QWidget, settings: AppSettings, *, file: bool = F
 
 
 async def dropped_model(parent: QWidget, paths: Sequence[Path]) -> str | None:
-    """Returns '' if the user picked none of several; None if nothing of it is a model. Raises
-    SlowFileError."""
+    """'' if the user picked none; None if nothing of it is a model. Raises SlowFileError."""
     if all(path.name.lower().endswith(SUFFIX) for path in paths):
         models = [path for path in paths if is_model(path.name)] or list(paths)
         return await _one_of(models, parent)
@@ -78,7 +75,7 @@ async def _models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def may_be_model(paths: Sequence[Path]) -> bool:
-    """False for several files, or a picture, by their names."""
+    """Judged by names: False for several files or a picture."""
     pictures = {suffix for each in PICTURE_FORMATS for suffix in each.suffixes}
     if len(paths) == 1:
         return paths[0].suffix.lower() not in pictures
@@ -86,7 +83,7 @@ def may_be_model(paths: Sequence[Path]) -> bool:
 
 
 async def _one_of(models: Sequence[Path], parent: QWidget) -> str | None:
-    """The model, or the one that the user picks of several, or ''; None for no models."""
+    """The model that the user picks of several, or ''; None for no models."""
     if len(models) < 2:
         return str(models[0]) if models else None
     dialog = ModelsDialog(models, parent)
@@ -94,14 +91,11 @@ async def _one_of(models: Sequence[Path], parent: QWidget) -> str | None:
     return dialog.model() if accepted else ""
 
 
-class ModelsDialog(QDialog):
+class ModelsDialog(Dialog):
     def __init__(self, models: Sequence[Path], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("modelsDialog")
-        self.setWindowTitle(tr("Choose a model"))
-        self._list = named(QListWidget(), "modelsFound")
+        super().__init__("modelsDialog", tr("Choose a model"), parent)
         found = tr("There are several models. Choose one.")
-        self._list.setAccessibleName(found)
+        self._list = named(QListWidget(), "modelsFound", found)
         for model in models:
             item = QListWidgetItem(shown_name(str(model)))
             item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
@@ -117,7 +111,7 @@ class ModelsDialog(QDialog):
         said = Label(found, style="muted", wraps=True)
         buttons = row(None, cancel, choose)
         column(said, (self._list, 1), buttons, of=self, margins=(11, 11, 11, 11))
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
 
     def model(self) -> str:
         item = self._list.currentItem()
@@ -125,7 +119,7 @@ class ModelsDialog(QDialog):
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """Next to the last model, or in the hub cache; '' without both."""
+    """Next to the last model, or in the hub cache."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
             return str(parent)
@@ -165,32 +159,34 @@ class ModelSwitcher(ToolButton):
         self._menu.setToolTipsVisible(True)
         # The button is right-to-left to have its arrow after the name; the menu isn't.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._folder = action(tr("Choose a folder…"), self, self.folder_asked.emit)
-        self._folder.setObjectName("actionChooseModel")
-        self._file = action(tr("Choose a GGUF file…"), self, self.file_asked.emit)
-        self._file.setObjectName("actionChooseFile")
-        self._get = action(tr("Get a model…"), self, self.get_asked.emit)
-        self._get.setObjectName("actionDownloadModel")
-        self._library = action(tr("All models…"), self, self.library_asked.emit)
-        self._library.setObjectName("actionAllModels")
-        self._compare = action(tr("Compare two models…"), self, self.compare_asked.emit)
-        self._compare.setObjectName("actionCompareModels")
+        self._folder = action(
+            tr("Choose a folder…"), self, self.folder_asked.emit, "actionChooseModel"
+        )
+        self._file = action(
+            tr("Choose a GGUF file…"), self, self.file_asked.emit, "actionChooseFile"
+        )
+        self._get = action(tr("Get a model…"), self, self.get_asked.emit, "actionDownloadModel")
+        self._library = action(tr("All models…"), self, self.library_asked.emit, "actionAllModels")
+        self._compare = action(
+            tr("Compare two models…"), self, self.compare_asked.emit, "actionCompareModels"
+        )
         self._offered = named(QMenu(tr("On this computer"), self), "modelsOffered")
         self._offered.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._say(tr("Looking for models…"))
-        self._remote = QMenu(tr("On a server"), self)
-        self._remote.setObjectName("modelsRemote")
+        self._remote = named(QMenu(tr("On a server"), self), "modelsRemote")
         self._remote.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._servers = action(tr("Add a server…"), self, self.servers_asked.emit)
-        self._servers.setObjectName("actionAddServer")
-        self._more = action(tr("Model settings"), self, self.settings_asked.emit)
-        self._more.setObjectName("actionModelSettings")
+        self._servers = action(
+            tr("Add a server…"), self, self.servers_asked.emit, "actionAddServer"
+        )
+        self._more = action(
+            tr("Model settings"), self, self.settings_asked.emit, "actionModelSettings"
+        )
         self.clicked.connect(self._open)
         theme.signals().changed.connect(self._draw)
         self._draw()
 
     def show_status(self, status: EngineStatus, place: Place | None = None) -> None:
-        """`place` is the server and model that answer the shown chat, None for the loaded one."""
+        """`place` answers the shown chat; None is the loaded model."""
         model, self._place = status.model, place
         name = tr("No model")
         if place is not None:
@@ -209,7 +205,6 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The model that loaded last is checked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
@@ -229,7 +224,7 @@ class ModelSwitcher(ToolButton):
         return self._menu
 
     def show_waits(self, waits: Mapping[str, str]) -> None:
-        """Show what loading a model means for the chat, by the models' names."""
+        """Keyed by the models' names."""
         for entry in self._menu.actions():
             words = waits.get(entry.data() or "")
             if words and not entry.isChecked():

@@ -26,9 +26,9 @@ class DraftPicture:
 
 @dataclass(slots=True, eq=False)
 class DraftDocument:
-    """`document` is None until its text is read; `path` is None if it was stored with a draft.
+    """`document` is None until its text is read, `path` if it was stored with a draft.
 
-    `progress` says how far reading is; `counted` is the tokenizer that counted its tokens.
+    `progress` tells how far reading is, `counted` the tokenizer that counted its tokens.
     """
 
     name: str
@@ -42,8 +42,7 @@ class DraftDocument:
 @dataclass(slots=True, eq=False)
 class Draft:
     """`queued` are messages before it; `adding` counts calls whose files aren't known yet. `key`,
-    `system`, `format`, `settings` and `folder` are for the chat that will be created, if there is
-    none yet."""
+    `system`, `format`, `settings` and `folder` are for the chat that will be created."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)

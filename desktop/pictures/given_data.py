@@ -1,7 +1,7 @@
-"""Dropped or pasted data: sorted into files, picture bytes and text, and added to a draft.
+"""Dropped or pasted data, added to a draft.
 
-A web address is never fetched. Nor is a picture decoded here: another program's file is passed on
-as it is, and only an image that the system already holds decoded is taken as one.
+Web addresses are never fetched and pictures never decoded here: another program's file is passed
+on, and only an image that the system holds decoded is taken as one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DECODED_TYPE = "application/x-qt-image"
 
 @dataclass(frozen=True, slots=True)
 class GivenData:
-    """`read` returns the bytes of a pasted picture and may be slow; `refused` is the reason."""
+    """`read` returns a pasted picture and may be slow; `refused` is the reason."""
 
     files: tuple[Path, ...] = ()
     read: Callable[[], bytes] | None = None
@@ -103,6 +103,6 @@ def may_take(event: QDropEvent) -> bool:
 
 
 def accept_copy(event: QDropEvent) -> None:
-    """Accept as Copy, whatever was proposed: after Move the source would delete its file."""
+    """Whatever was proposed: after Move the source would delete its file."""
     event.setDropAction(Qt.DropAction.CopyAction)
     event.accept()

@@ -18,7 +18,7 @@ SENTENCES_SHOWN = 4
 
 
 class Refusal(NamedTuple):
-    """`name` is the one the user knows, or ''. `why` is a sentence about `{names}`, for one and for
+    """`name` is the one the user knows. `why` is a sentence about `{names}`, for one and for
     several; `said` a sentence in its place."""
 
     name: str = ""
@@ -36,7 +36,7 @@ def read_picture_file(path: Path) -> bytes:
 
 
 def why_no_picture(path: Path) -> tuple[str, str] | None:
-    """A `Refusal.why`; None if it may be a picture."""
+    """None if it may be a picture."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -88,7 +88,7 @@ def not_added(refusals: Iterable[Refusal]) -> str:
             else tr("And {count} more were not added.")
         )
         sentences[SENTENCES_SHOWN:] = [words.format(count=format_count(more))]
-    return " ".join([*grouped, *sentences])
+    return "\n".join([*grouped, *sentences])
 
 
 def _grouped(why: tuple[str, str], names: list[str]) -> str:

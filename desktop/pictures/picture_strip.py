@@ -1,4 +1,4 @@
-"""Thumbnails with captions, and a row of them that scrolls sideways, made a few at a time."""
+"""Thumbnails with captions in a row that scrolls sideways, made a few at a time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,6 @@ class PictureStrip(QScrollArea):
         self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
-        """Pictures not described yet, too."""
         newest = max((each.number for each in pictures), default=0)
         self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
         self._newest = newest
@@ -131,7 +130,7 @@ class PictureStrip(QScrollArea):
         return len(missing) > MADE_AT_ONCE
 
     def _fit(self) -> None:
-        """With the count above if not all pictures are visible."""
+        """The count is above if not all pictures are visible."""
         counts = self.horizontalScrollBar().maximum() > 0
         above = self._count.sizeHint().height() + GAP_PX if counts else 0
         self._count.setText(count_of(len(self._wanted), "picture"))
@@ -153,7 +152,7 @@ class PictureStrip(QScrollArea):
         self._to_end = False
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scroll sideways; at the ends, leave the event to the parent."""
+        """At the ends, leave the event to the parent."""
         turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
         bar.setValue(before - (turned.y() or turned.x()))
@@ -169,7 +168,7 @@ class PictureStrip(QScrollArea):
 
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
-        png = known.thumbnail if known else b""
+        png = known.thumbnail if known else None
         caption = _caption_of(known) if known else tr("Checking…")
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
@@ -188,7 +187,7 @@ class PictureThumbnail(QWidget):
     removed = Signal()
 
     def __init__(
-        self, png: bytes, caption: str, removable: bool, parent: QWidget | None = None
+        self, png: bytes | None, caption: str, removable: bool, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._removable = removable
@@ -250,9 +249,11 @@ def read_thumbnail(png: bytes) -> QImage:
 
 
 class _PictureFace(QAbstractButton):
-    def __init__(self, png: bytes, parent: QWidget) -> None:
+    def __init__(self, png: bytes | None, parent: QWidget) -> None:
+        """`png` is None while the picture is being checked."""
         super().__init__(parent)
-        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
+        self._waits = png is None
+        self._pixmap = QPixmap.fromImage(read_thumbnail(png or b""))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         set_tip(self, tr("Show this picture large"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -281,7 +282,8 @@ class _PictureFace(QAbstractButton):
     def _paint_picture(self, painter: QPainter) -> None:
         if self._pixmap.isNull():
             painter.setPen(QColor(theme.colours().muted))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, tr("No preview"))
+            if not self._waits:
+                painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, tr("No preview"))
             return
         size = self._pixmap.size()
         fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)

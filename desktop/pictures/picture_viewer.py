@@ -1,7 +1,7 @@
-"""A picture at full size, in a window of its own: zoom, pan, copy, save.
+"""A picture at full size: zoom, pan, copy, save.
 
-It decodes nothing: it asks for as many pixels as are visible, and for more after zooming in. Until
-they arrive, the thumbnail is shown.
+It asks for the visible pixels, and for more after zooming in; until they arrive, the thumbnail is
+shown.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class PictureViewer(QDialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """The visible size and a little more, at most the picture's own."""
+        """Slightly more than the visible size, at most the picture's own."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
@@ -206,8 +206,6 @@ class PictureViewer(QDialog):
 
 
 class PictureCanvas(QGraphicsView):
-    """Fitted or at any zoom, from as many pixels as it is given."""
-
     # The zoom in percent.
     zoomed = Signal(int)
 
@@ -233,13 +231,13 @@ class PictureCanvas(QGraphicsView):
         self.fit()
 
     def set_image(self, image: QImage) -> None:
-        """These pixels may be fewer than the picture has."""
+        """The picture may have more pixels."""
         self._pixels.setPixmap(QPixmap.fromImage(image))
         if not image.isNull():
             self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
-        """Now and when the window is resized; never enlarge it."""
+        """Also after the window is resized; never enlarges it."""
         self._fitted = True
         area, picture = self.viewport().rect(), self.sceneRect()
         if picture.isEmpty() or area.isEmpty():
@@ -285,7 +283,7 @@ class PictureCanvas(QGraphicsView):
 
 
 def within(size: tuple[int, int], most: int, zoom: float = 1.0) -> QSize:
-    """The size at this zoom, at most the size itself and at most `most` pixels."""
+    """At most the size itself and `most` pixels."""
     width, height = size
     scale = min(1.0, zoom, math.sqrt(most / max(1, width * height)))
     return QSize(max(1, math.ceil(width * scale)), max(1, math.ceil(height * scale)))

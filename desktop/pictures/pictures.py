@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.chat import ImagePart
 from core.api.commands import MAX_RENDERED_EDGE, DescribeImage, RenderImage
@@ -29,7 +29,7 @@ from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftPicture
 from desktop.pictures.picture_files import Refusal, read_picture_file, why_no_picture
-from desktop.services import Services
+from desktop.services import Controller, Services
 from desktop.store.tables.records import Picture
 
 # Errors of the picture itself, not of the engine.
@@ -38,17 +38,14 @@ UNREADABLE = frozenset(
 )
 
 
-class PictureController(QObject):
+class PictureController(Controller):
     # Draft: pictures were added, removed or described.
     changed = Signal(object)
     # Draft, tuple[Refusal, ...]: pictures were not added.
     refused = Signal(object, object)
 
     def __init__(self, services: Services) -> None:
-        super().__init__()
-        self._engine = services.engine
-        self._blobs = services.blobs
-        self._tasks = services.tasks
+        super().__init__(services)
         # One picture at a time, to limit memory.
         self._turn = asyncio.Lock()
 
@@ -69,14 +66,13 @@ class PictureController(QObject):
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Another model counts tokens differently. Not for drafts that were sent or deleted, whose
-        files may be gone."""
+        """Another model counts tokens differently. Not for drafts that were sent or deleted."""
         for draft in drafts:
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """Within this size and a wire frame. Raises WaymarkError."""
+        """Fit this size and a wire frame. Raises WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
@@ -88,13 +84,13 @@ class PictureController(QObject):
         return self._blobs.path(picture.digest)
 
     def held(self) -> asyncio.Lock:
-        """Hold this lock to keep pictures from being added."""
+        """Keeps pictures from being added."""
         return self._turn
 
     async def take_in(self, data: bytes, name: str) -> Picture | None:
-        """For an imported chat; None if it can't be read. Call while `held`.
+        """Store an imported chat's picture; None if it can't be read. Call while `held`.
 
-        Without an engine it is stored without a thumbnail. Raises OSError.
+        Without an engine it has no thumbnail. Raises OSError.
         """
         if picture_format(data) is None:
             return None

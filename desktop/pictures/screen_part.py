@@ -1,4 +1,4 @@
-"""A part of the screen as a picture, chosen with the mouse over a picture of each screen."""
+"""A part of the screen as a picture, chosen with the mouse."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def can_read_screen() -> bool:
 
 
 async def choose_screen_part(window: QWidget) -> QImage:
-    """Hide the window, let the user choose, and show it again. Returns a null image if the user
-    cancels. Raises ScreenUnreadableError."""
+    """Hides the window meanwhile. A null image if the user cancels. Raises
+    ScreenUnreadableError."""
     popups = (Qt.WindowType.Popup, Qt.WindowType.ToolTip)
     hidden = [
         each
@@ -84,8 +84,8 @@ def picture_of(screen: QScreen) -> QPixmap:
 
 
 class ScreenCover(QWidget):
-    """Covers a screen with its picture. The dragged rectangle, or with Enter all of it, becomes
-    the result of `chosen`; Esc and a click with another button give a null image."""
+    """A dragged rectangle, or with Enter all of it, becomes the result of `chosen`; Esc and other
+    buttons give a null image."""
 
     def __init__(self, shot: QPixmap, place: QRect, chosen: asyncio.Future[QImage]) -> None:
         flags = Qt.WindowType.FramelessWindowHint | Qt.WindowType.WindowStaysOnTopHint
@@ -104,7 +104,7 @@ class ScreenCover(QWidget):
 
     @property
     def _part(self) -> QRectF:
-        """The rectangle of the drag, relative to the screen's corner."""
+        """Relative to the screen's corner."""
         return QRectF(self._start, self._end).normalized().intersected(self._screen)
 
     def _finish(self, part: QRectF | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Folds texts for comparison, parses what is searched for, and finds it in the text as written.
+"""Folds texts for comparison, parses queries, and finds them in the text as written.
 
-Folding goes character by character, so the folding of a part is a part of the folding of the whole.
+Folding goes character by character, so the folding of a part is a part of the whole's.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def fold(text: str) -> str:
 
 
 def terms_of(query: str) -> tuple[str, ...]:
-    """The folded terms of a query, each of which a message has to contain; "..." is one term."""
+    """Folded; a message has to contain each. "..." is one term."""
     found = (fold(quoted or word) for quoted, word in _TERM.findall(query))
     return tuple(dict.fromkeys(term for term in found if term))[:MOST_TERMS]
 
 
 class Extract(NamedTuple):
-    """A match as it was written, with its surroundings in one line."""
+    """A match as written, with its surroundings in one line."""
 
     before: str
     match: str
@@ -54,7 +54,7 @@ class Extract(NamedTuple):
 
 
 def extract(text: str, terms: Sequence[str]) -> Extract:
-    """Of the longest term; without a match, the beginning of the text."""
+    """Shows the longest term, or the beginning of the text."""
     folded = fold(text)
     term = max(terms, key=len, default="")
     at = folded.find(term) if term else -1
@@ -70,7 +70,7 @@ def extract(text: str, terms: Sequence[str]) -> Extract:
 
 
 def _original(text: str, folded: int) -> int:
-    """The character that the folded character at this place comes from."""
+    """The character that this folded one comes from."""
     if text.isascii():
         return folded
     place = passed = 0

@@ -74,10 +74,10 @@ ORDER BY t.id DESC LIMIT :most
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Folded terms that a message must contain, and filters: its chat, the model that wrote it,
-    the moment since which, and whether it has pictures.
+    """Folded terms that a message must contain, and filters: its chat, model, earliest moment, and
+    pictures.
 
-    Next to other terms, a tag (`#word`) may be in the title of the message's chat instead.
+    Next to other terms, a tag (`#word`) may be in the chat's title instead.
     """
 
     terms: tuple[str, ...]
@@ -93,8 +93,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message, or with 0 a chat by its title. `model` is '' if it isn't known. The extract may
-    be from a document of the message."""
+    """A message, or with 0 a chat by its title. The extract may be from a document of the
+    message."""
 
     message: int
     chat: int
@@ -141,7 +141,7 @@ def count_missing(connection: sqlite3.Connection) -> int:
 
 
 def drop_stale(connection: sqlite3.Connection) -> bool:
-    """Forget messages that were deleted or changed; returns whether there were any.
+    """Forget deleted or changed messages; returns whether there were any.
 
     Their words are overwritten: FTS5 keeps deleted ones until it merges its parts.
     """
@@ -165,8 +165,7 @@ def drop_stale(connection: sqlite3.Connection) -> bool:
 
 
 def add_missing(connection: sqlite3.Connection, below: int) -> int:
-    """Index the newest missing messages with ids below `below`; returns the lowest id, or 0 if none
-    was missing."""
+    """Index the newest missing messages below the id `below`; returns the lowest id, or 0."""
     cursor = connection.execute(MISSING, (below, STEP_MESSAGES))
     rows: list[tuple[int, object, object, str]] = []
     characters = 0
@@ -192,7 +191,7 @@ def newest(connection: sqlite3.Connection) -> int:
 
 
 def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """The newest messages in which words begin with the terms."""
+    """Find the newest messages in which words begin with the terms."""
     terms = [term for term in query.terms if term not in query.tags] or query.terms
     wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, terms) if term]
     if not wanted or not _has_words(connection):
@@ -203,13 +202,13 @@ def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list
 
 
 def scan(connection: sqlite3.Connection, query: Query, below: int, most: int) -> list[Hit]:
-    """The messages with ids in the `SCAN_IDS` below `below` that contain the terms anywhere."""
+    """Find messages with ids in the `SCAN_IDS` below `below` that contain the terms anywhere."""
     between = f"t.id BETWEEN {below - SCAN_IDS} AND {below - 1}"
     return _hits(connection, query, most, FOUND, "texts AS t", between)
 
 
 def titled(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """The chats whose titles contain the terms, as hits without a message."""
+    """Chats whose titles contain the terms."""
     if not query.terms or query.chat or query.model or query.pictures:
         return []
     rows = connection.execute(
@@ -276,7 +275,6 @@ def _hits(
 
 
 def _with_title(connection: sqlite3.Connection, term: str) -> list[int]:
-    """The chats with the term in their titles."""
     rows = connection.execute("SELECT id, title FROM chats.chats WHERE deleted IS NULL")
     return [chat for chat, title in rows if term in fold(fields.text(title))]
 
@@ -286,7 +284,7 @@ def _whole(text: object, documents: object) -> str:
 
 
 def _extracted(text: str, documents: object, terms: Sequence[str]) -> tuple[Extract, bool]:
-    """The extract, and whether it is of a document: the message itself has no match."""
+    """The extract, and whether it is of a document."""
     found = extract(text, terms)
     if found.match or not documents:
         return found, False
@@ -294,7 +292,7 @@ def _extracted(text: str, documents: object, terms: Sequence[str]) -> tuple[Extr
 
 
 def _quotable(term: str) -> str:
-    """The term with a space for what FTS5 splits at; '' if no letter or digit is left."""
+    """Put spaces for what FTS5 splits at."""
     return " ".join(re.findall(r"[^\W_]+", term))
 
 

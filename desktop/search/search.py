@@ -31,8 +31,8 @@ ABOVE_ALL_IDS = 2**62
 
 
 class SearchController(QObject):
-    """`hits` answer the last query; `is_searching` until all of them are found; `missing` messages
-    are not in the index yet."""
+    """`hits` answer the last query; `is_searching` until all are found; `missing` messages are not
+    in the index yet."""
 
     changed = Signal()
 
@@ -69,8 +69,7 @@ class SearchController(QObject):
             self._tasks.spawn(self._search(query, self._queries), tr("Searching the chats"))
 
     async def forget(self) -> None:
-        """Of messages that are gone from the chats; doesn't wait for indexing to end. Raises
-        StoreError."""
+        """Remove deleted messages, without waiting for indexing to end. Raises StoreError."""
         await self._run(index.drop_stale)
         if self.hits:
             self.look_for(self._query)
@@ -106,7 +105,7 @@ class SearchController(QObject):
             self.look_for(self._query)
 
     async def _search(self, query: Query, number: int) -> None:
-        """Show the beginnings of words first: they are found at once, in however many chats."""
+        """Beginnings of words come first: they are found at once, in however many chats."""
         try:
             # A tag stands for all of its chats.
             titles = MOST_HITS if query.tags else MOST_TITLES
@@ -136,8 +135,8 @@ class SearchController(QObject):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run `work(connection, ...)`. A damaged index is made again, and filled once a session:
-        the chats may be damaged instead. Raises StoreError."""
+        """A damaged index is made again, and filled once a session: the chats may be damaged
+        instead. Raises StoreError."""
         loop = asyncio.get_running_loop()
 
         def attempt() -> T:

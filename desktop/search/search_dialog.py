@@ -1,4 +1,4 @@
-"""The window in which all chats are searched: a field, filters, and what was found."""
+"""The search over all chats: a field, filters, and what was found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QTextCharFormat, QTextLayout
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QListView,
     QStyle,
     QStyledItemDelegate,
@@ -36,11 +35,12 @@ from desktop.search.folding import terms_of
 from desktop.search.index import Hit, Query
 from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.messages import storable
-from desktop.widgets.dialogs import come_up
+from desktop.widgets.dialogs import Dialog, come_up
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, named
+from desktop.widgets.plain import Button, Label, fit_box, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
+from desktop.widgets.two_lines import set_up
 
 WIDTH, HEIGHT = 720, 560
 # A pause in typing, so that not every letter is searched for.
@@ -56,19 +56,19 @@ SIDE_PX, ENDS_PX, GAP_PX = 12, 8, 3
 _NOWHERE = QModelIndex()
 
 
-class SearchDialog(QDialog):
+class SearchDialog(Dialog):
     # Hit: show this message.
     open_asked = Signal(object)
 
     def __init__(
         self, search: SearchController, shown_chat: Callable[[], int | None], parent: QWidget
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("searchDialog")
-        self.setWindowTitle(tr("Search all chats"))
+        super().__init__("searchDialog", tr("Search all chats"), parent)
         self._search, self._shown_chat = search, shown_chat
         self.field = SearchField("searchText", tr("Search all messages"))
-        self._when = _box("searchWhen", tr("When it was written"))
+        self._when = fit_box(
+            named(QComboBox(), "searchWhen", tr("When it was written")), BOX_LETTERS
+        )
         for words, days in (
             (tr("Any time"), 0),
             (tr("Last 7 days"), 7),
@@ -76,9 +76,11 @@ class SearchDialog(QDialog):
             (tr("Last year"), 365),
         ):
             self._when.addItem(words, days)
-        self._model = _box("searchModel", tr("The model that wrote it"))
+        self._model = fit_box(
+            named(QComboBox(), "searchModel", tr("The model that wrote it")), BOX_LETTERS
+        )
         self._model.addItem(tr("Any model"), "")
-        self._chat = _box("searchChat", tr("The chat it is in"))
+        self._chat = fit_box(named(QComboBox(), "searchChat", tr("The chat it is in")), BOX_LETTERS)
         self._chat.addItem(tr("All chats"), False)
         self._chat.addItem(tr("This chat"), True)
         self._pictures = Button(tr("With pictures"), name="searchPictures")
@@ -101,21 +103,13 @@ class SearchDialog(QDialog):
 
     def _build(self) -> None:
         named(self.list, "searchHits", tr("What was found"))
-        self.list.setModel(self.hits)
-        self.list.setItemDelegate(HitDelegate(self.list))
-        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # With rows of one height, Qt asks only for the visible ones.
-        self.list.setUniformItemSizes(True)
-        close = Button(tr("Close"), name="searchClose")
-        close.clicked.connect(self.close)
-        close.setAutoDefault(False)
+        set_up(self.list, self.hits, HitDelegate(self.list))
+        close = self.button("searchClose", tr("Close"), self.close)
         filters = row(self._when, self._model, self._chat, self._pictures, None, spacing=8)
         bottom = row((self._said, 1), close)
         parts = (self.field, filters, (self.list, 1), bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
 
     def _connect(self) -> None:
         self.field.textChanged.connect(self._later.start)
@@ -189,15 +183,6 @@ class SearchDialog(QDialog):
         if hit is not None and self.isVisible():
             self.hide()
             self.open_asked.emit(hit)
-
-
-def _box(name: str, spoken: str) -> QComboBox:
-    box = named(QComboBox(), name, spoken)
-    # A model's name can be long.
-    policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-    box.setSizeAdjustPolicy(policy)
-    box.setMinimumContentsLength(BOX_LETTERS)
-    return box
 
 
 class HitList(QAbstractListModel):

@@ -1,4 +1,4 @@
-"""Connects a program to the local server: the text to paste into it, and the box that shows it."""
+"""Texts to paste into programs that connect to the local server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import shlex
 from dataclasses import dataclass
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFrame, QPlainTextEdit
+from PySide6.QtWidgets import QComboBox, QFrame
 
 from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Label, named
+from desktop.widgets.plain import Label, named, text_box
 
 SNIPPET_HEIGHT = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`address` is without a path; `key` may be a word that stands for it."""
+    """`address` has no path; `key` may be a word that stands for it."""
 
     address: str
     key: str
@@ -108,10 +108,7 @@ class ConnectBox(QFrame):
         self._program = named(QComboBox(), "serverProgram", tr("Program"))
         self._program.currentIndexChanged.connect(self._show)
         self._place = Label(name="serverSnippetPlace", style="muted small", wraps=True)
-        self._text = named(QPlainTextEdit(), "serverSnippet", tr("Text to paste"))
-        self._text.setReadOnly(True)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
+        self._text = text_box("serverSnippet", tr("Text to paste"))
         self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
         self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
         self._copy.clicked.connect(self._on_copy)

@@ -1,4 +1,4 @@
-"""The window's local server: off until it is switched on, and started again with every change."""
+"""The window's local server: off at first, and started again with every change."""
 
 from __future__ import annotations
 
@@ -110,6 +110,8 @@ class ServerController(QObject):
         # Texts of the latest requests by number, only while the user wants to see them.
         self.keeps_content = False
         self.contents: OrderedDict[int, str] = OrderedDict()
+        # Why contexts can't be kept on disk, '' if they can, by the last request with numbers.
+        self.disk_trouble = ""
         self._listed = QTimer(self, singleShot=True, interval=SHOW_EVERY_MS)
         self._listed.timeout.connect(self.listed)
         engine.changed.connect(self._on_engine)
@@ -123,7 +125,7 @@ class ServerController(QObject):
 
     @property
     def address(self) -> str:
-        """Without a path. The server itself knows the computer's address in the network."""
+        """Has no path."""
         return self.status.address or f"http://127.0.0.1:{self.settings.port}"
 
     @property
@@ -137,7 +139,7 @@ class ServerController(QObject):
             self._apply()
 
     def change(self, setting: str, value: object) -> None:
-        """Change one of the settings; switching on first makes a key."""
+        """Switching on first makes a key."""
         changes = {setting: value}
         if changes.get("on") and not self.settings.key:
             changes["key"] = self._make_key()
@@ -250,7 +252,7 @@ class ServerController(QObject):
         self._server.serve(ModelIs(model=self._model, names=names, asleep=asleep))
 
     async def _find_models(self) -> None:
-        """The models that programs may have loaded; the first of a name is meant by it."""
+        """Map names to models that programs may have loaded."""
         self._paths = {}
         if self.settings.loads:
             recent = self._settings.settings.recent_models
@@ -293,6 +295,10 @@ class ServerController(QObject):
                 pass
 
     def _list(self, seen: RequestSeen) -> None:
+        if seen.written:
+            trouble, self.disk_trouble = self.disk_trouble, seen.disk_trouble or ""
+            if trouble != self.disk_trouble:
+                self.changed.emit()
         self.requests[seen.number] = seen
         while len(self.requests) > MOST_SHOWN:
             self.requests.popitem(last=False)

@@ -1,21 +1,19 @@
-"""*Local server*: the switch, address and key, what to paste into programs, and their requests."""
+"""*Local server*: the switch, address and key, texts for programs, and their requests."""
 
 from __future__ import annotations
 
 import re
 from functools import partial
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
-    QFormLayout,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
-    QPlainTextEdit,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -24,15 +22,17 @@ from PySide6.QtWidgets import (
 
 from core.server.messages import RequestSeen
 from desktop import theme
+from desktop.context.context import disk_trouble_words
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count
 from desktop.server.connect_box import ConnectBox, Connection, snippets
 from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, named, set_tip
+from desktop.widgets.plain import Button, Label, named, set_tip, text_box
 from desktop.widgets.plain_text import shortened
 
 WIDTH, HEIGHT = 860, 760
@@ -47,11 +47,9 @@ _LONG_LINE = re.compile(r"(.{2000})(?=.)")
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class LocalServerDialog(QDialog):
+class LocalServerDialog(Dialog):
     def __init__(self, server: ServerController, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("localServerDialog")
-        self.setWindowTitle(tr("Local server"))
+        super().__init__("localServerDialog", tr("Local server"), parent)
         self._server = server
         self._access = AccessBox(server)
         self._connect = ConnectBox()
@@ -69,18 +67,14 @@ class LocalServerDialog(QDialog):
             margins=(0, 0, 10, 0),
             spacing=10,
         )
-        close = Button(tr("Close"), name="localServerClose")
-        close.setAutoDefault(False)
-        close.clicked.connect(self.close)
+        close = self.button("localServerClose", tr("Close"), self.close)
         scroll = scrolled(content, "localServerScroll")
         column((scroll, 1), row(None, close), of=self, margins=(16, 14, 16, 14), spacing=10)
         # A key is shown once.
         self.finished.connect(server.hide_key)
         server.changed.connect(self._show)
         server.engine.changed.connect(self._show)
-        # A part of the screen is the title's.
-        screen = self.screen().availableSize() - QSize(0, theme.px(40))
-        self.resize(QSize(theme.px(WIDTH), theme.px(HEIGHT)).boundedTo(screen))
+        self.fit(WIDTH, HEIGHT)
         self._show()
 
     def _show(self) -> None:
@@ -114,6 +108,7 @@ class AccessBox(QFrame):
             tr("Load another model of this computer when a program asks for it by name"),
         )
         self._state = Label(name="serverState", style="muted small", wraps=True)
+        self._disk_trouble = _warning("serverDiskTrouble", "")
         self._warning = _warning(
             "serverLanWarning",
             tr(
@@ -128,6 +123,7 @@ class AccessBox(QFrame):
         column(
             on,
             self._state,
+            self._disk_trouble,
             self._form(server),
             lan,
             self._warning,
@@ -139,7 +135,7 @@ class AccessBox(QFrame):
             spacing=8,
         )
 
-    def _form(self, server: ServerController) -> QFormLayout:
+    def _form(self, server: ServerController) -> QGridLayout:
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
         self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
@@ -169,21 +165,24 @@ class AccessBox(QFrame):
             self._pages,
             tr("Pages at these addresses may ask the model from a browser, if they have the key."),
         )
-        form = QFormLayout()
-        for words, controls in (
+        form = QGridLayout()
+        form.setColumnStretch(1, 1)
+        parts = (
             (tr("Address"), row(self._address, self._copy_address, None)),
             (tr("Port"), row(port, None)),
             (tr("Key"), row((self._key, 1), self._copy_key, self._renew)),
             (tr("Sleep after"), row(sleep, None)),
             (pages, row((self._pages, 1))),
-        ):
-            form.addRow(Label(words, style="label"), controls)
+        )
+        for line, (words, controls) in enumerate(parts):
+            form.addWidget(Label(words, style="label"), line, 0)
+            form.addLayout(controls, line, 1)
         return form
 
     def _switch(self, setting: str, name: str, words: str) -> QHBoxLayout:
         control = self._controls[setting] = named(Switch(), name, words)
         control.toggled.connect(partial(self._server.change, setting))
-        return row(control, Label(words), None)
+        return row(control, (Label(words, wraps=True, selectable=False), 1))
 
     def _number(self, setting: str, name: str, words: str, least: int, most: int) -> QSpinBox:
         control = self._controls[setting] = named(QSpinBox(), name, words)
@@ -222,6 +221,9 @@ class AccessBox(QFrame):
         failed = server.status.stage is Stage.FAILED
         self._state.setProperty("class", "error small" if failed else "muted small")
         theme.restyle(self._state)
+        trouble = server.disk_trouble
+        self._disk_trouble.setText(disk_trouble_words(trouble) if trouble else "")
+        self._disk_trouble.setVisible(bool(trouble))
         self._address.setText(self._url)
         words = tr(
             "There is a key. Only its digest is stored, so it can't be shown again; a new key "
@@ -273,7 +275,6 @@ class RequestList(QTreeWidget):
 
     @property
     def selected(self) -> int | None:
-        """The number of the selected request."""
         chosen = self.selectedItems()
         return next((at for at, item in self._items.items() if item in chosen), None)
 
@@ -292,7 +293,7 @@ class RequestList(QTreeWidget):
 
 
 class RequestContent(QWidget):
-    """The switch that keeps texts of requests, and the text of the one that is selected."""
+    """The switch that keeps texts of requests, and the selected one's text."""
 
     def __init__(self, server: ServerController, requests: RequestList) -> None:
         super().__init__()
@@ -309,13 +310,11 @@ class RequestContent(QWidget):
             style="muted small",
             wraps=True,
         )
-        self._text = named(QPlainTextEdit(), "serverContent", tr("Prompt and reply"))
-        self._text.setReadOnly(True)
+        self._text = text_box("serverContent", tr("Prompt and reply"))
         self._text.setUndoRedoEnabled(False)
-        self._text.setProperty("class", "field")
-        self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(theme.px(CONTENT_HEIGHT))
-        column(row(self._on, Label(words), None), self._note, self._text, of=self, spacing=8)
+        said = Label(words, wraps=True, selectable=False)
+        column(row(self._on, (said, 1)), self._note, self._text, of=self, spacing=8)
         requests.itemSelectionChanged.connect(self._show)
         server.listed.connect(self._show)
         self._show()

@@ -1,4 +1,4 @@
-"""Budgets in bytes: defaults, bounds and costs in words, and sizes as text ('1.5 GB')."""
+"""Budgets in bytes: defaults, bounds, costs in words, and sizes as text ('1.5 GB')."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def smallest(key: str, model: ModelInfo) -> int:
 
 
 def too_small(key: str, value: object, model: ModelInfo | None) -> str:
-    """Returns '' if it isn't."""
     if not key.endswith("_bytes") or model is None or not isinstance(value, int):
         return ""
     least = smallest(key, model)
@@ -74,7 +73,6 @@ def too_small(key: str, value: object, model: ModelInfo | None) -> str:
 
 
 def too_large(key: str, value: object, most: int | None) -> str:
-    """Returns '' if it isn't."""
     if most is None or not isinstance(value, int) or value <= most:
         return ""
     return tr("{size} is more than this computer has: {most} of {place}.").format(
@@ -116,7 +114,6 @@ def stepped(size: int, steps: int) -> int:
 
 
 def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str:
-    """Returns '' if it has none."""
     costs = {
         "cache.count": _count_cost,
         "cache.interval": _interval_cost,
@@ -234,7 +231,7 @@ def _holds(size: int, count: int, model: ModelInfo) -> str:
 
 
 def _bytes_of(count: int, model: ModelInfo) -> int:
-    """Bytes of so many checkpoints of one chat, which share the rows of sliding windows."""
+    """Checkpoints of one chat share the rows of sliding windows."""
     tail = model.tail_bytes(model.context_length)
     rows = min(count * tail, model.context_length * model.window_bytes_per_token)
     return count * (model.checkpoint_bytes - tail) + rows

@@ -1,4 +1,4 @@
-"""The controls of the settings: a field for a number or a size, and a switch."""
+"""Controls of the settings: a number or a size, and a switch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KNOB = 14
 
 
 class NumberBox(QDoubleSpinBox):
-    """A whole number, typed or stepped; one out of bounds is refused by its owner, not here.
+    """Numbers out of bounds are refused by its owner.
 
     Qt's own box of whole numbers ends at 2 GB. `parse` raises NotANumberError.
     """
@@ -117,8 +117,6 @@ class NumberBox(QDoubleSpinBox):
 
 
 class Switch(QAbstractButton):
-    """A check box drawn as a knob on a rail."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setCheckable(True)
@@ -155,7 +153,7 @@ class Switch(QAbstractButton):
 
 
 class TextLines(QPlainTextEdit):
-    """A few short texts, one on each line, in which `\\n` is a line break and `\\t` a tab."""
+    r"""One short text a line, in which `\n` is a line break and `\t` a tab."""
 
     changed = Signal()
 

@@ -24,15 +24,13 @@ from desktop.numbers import (
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, named, set_tip
+from desktop.widgets.plain import Button, Label, fit_box, named, set_tip
 
 # Free space of the style around the text.
 ROOM_PX = 4
 
 
 class FolderBox(QComboBox):
-    """Elides a folder's name that is too long."""
-
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
         box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
@@ -51,10 +49,7 @@ class ModelBox(QWidget):
         self._settings = settings
         # The last error, and how many folders had been chosen by then.
         self._told = ("", 0)
-        self._folders = named(FolderBox(), "modelFolder", tr("Model folder"))
-        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        self._folders.setSizeAdjustPolicy(policy)
-        self._folders.setMinimumContentsLength(8)
+        self._folders = fit_box(named(FolderBox(), "modelFolder", tr("Model folder")), 8)
         self._folders.activated.connect(self._on_folder)
         self.browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
         self._load = Button(tr("Load"), name="loadModel")

@@ -1,6 +1,6 @@
-"""Edits one setting: its title, a control that fits its kind, a description, its cost.
+"""Edits one setting: title, control, description, cost.
 
-A value that is refused stays in the control, with the reason below it.
+A refused value stays in the control, with the reason below it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store.settings import AppSettings
 from desktop.widgets.layouts import Part, column
 from desktop.widgets.layouts import row as row_of
-from desktop.widgets.plain import Label, named
+from desktop.widgets.plain import Label, fit_box, named
 
 # Spin boxes would be lower than the other fields.
 CONTROL_HEIGHT = 30
@@ -42,7 +42,7 @@ FIRST_SIZE = 4 * 1000**3
 
 
 class Values(Protocol):
-    """Settings in force: those for all chats, or those of one chat."""
+    """Settings in force, of all chats or of one."""
 
     engine: EngineController
 
@@ -117,13 +117,6 @@ def control_name(key: str) -> str:
     return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))
 
 
-def _fitted_box() -> QComboBox:
-    box = QComboBox()
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(8)
-    return box
-
-
 class SettingEditor(Editor):
     """`own` is the model's own value, shown in an empty field."""
 
@@ -176,7 +169,6 @@ class SettingEditor(Editor):
         self._say("")
 
     def mark_own(self, own: bool) -> None:
-        """Show that a chat has a value of its own."""
         theme.set_class(self._title, "heading" if own else "")
 
     def _make_control(self) -> Control:
@@ -199,7 +191,7 @@ class SettingEditor(Editor):
         return control
 
     def _choices(self) -> Control:
-        box = _fitted_box()
+        box = fit_box(QComboBox(), 8)
         for title, value in self.row.choices:
             box.addItem(title, value)
         box.currentIndexChanged.connect(lambda at: self._put(self.row.choices[at][1]))
@@ -257,7 +249,7 @@ class SettingEditor(Editor):
 
 
 def _written(value: float | None) -> str:
-    """'' for the model's own; a seed without separators."""
+    """'' for the model's own; a seed has no separators."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else number(value)
@@ -269,7 +261,7 @@ class BudgetEditor(Editor):
         self._choices: list[BudgetChoice] = ["automatic", "size"]
         if row.key in ON_DISK:
             self._choices.append("nothing")
-        self.choice = _fitted_box()
+        self.choice = fit_box(QComboBox(), 8)
         self.size_box = NumberBox.of_size()
         self._title.setBuddy(self.choice)
         self._prepare_controls()

@@ -1,6 +1,6 @@
 """Every setting, declared once: title, description, choices; bounds come from its type.
 
-Rows are made when they are shown, since their texts are translated then.
+Rows are made when shown, since their texts are translated then.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Choice: TypeAlias = tuple[str, object]
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """`key` is the path in AppSettings; people also look for `words`. `least` and `step`, which
-    values are rounded up to, apply where the window offers less than the type allows."""
+    """`key` is the path in AppSettings; people also search for `words`. `least`, and `step`, to
+    which values are rounded up, apply where the window offers less than the type allows."""
 
     key: str
     title: str
@@ -53,7 +53,7 @@ class SettingRow:
 
     @property
     def optional(self) -> bool:
-        """True if an empty field stands for the model's own value."""
+        """An empty field stands for the model's own value."""
         return "anyOf" in self._whole_schema()
 
     @property
@@ -104,7 +104,6 @@ class SettingRow:
 
 @cache
 def _schemas(section: str) -> dict[str, Any]:
-    """Cached: making one takes milliseconds."""
     kind = AppSettings.model_fields[section].annotation
     assert isinstance(kind, type) and issubclass(kind, BaseModel)
     found: dict[str, Any] = kind.model_json_schema()["properties"]
@@ -156,15 +155,15 @@ def _model_rows() -> tuple[SettingRow, ...]:
             "model.precision",
             tr("Precision"),
             tr(
-                "On a processor, Automatic runs GGUF files as published, and other models "
-                "in bfloat16 or float32, whichever is faster here. If memory is short, it "
-                "uses int8 or int4: they take half and a third of the memory of bfloat16. "
-                "Both reply faster, and differently."
+                "On a processor, Automatic runs GGUF, NVFP4 and MXFP4 files as published, and "
+                "other models in bfloat16 or float32, whichever is faster here. If memory is "
+                "short, it uses int8 or int4: they take half and a third of the memory of "
+                "bfloat16. Both reply faster, and differently."
             ),
             tr("quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M"),
             (
                 (tr("Automatic"), "auto"),
-                (tr("As published (GGUF files)"), "published"),
+                (tr("As published (GGUF, NVFP4, MXFP4)"), "published"),
                 ("float32", "float32"),
                 ("bfloat16", "bfloat16"),
                 (tr("int8, half the memory"), "int8"),

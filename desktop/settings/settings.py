@@ -70,7 +70,7 @@ class SettingsController(QObject):
         engine.load_failed.connect(self._on_load_failed)
 
     def to_load(self, path: str) -> ModelSettings:
-        """The settings that the model at `path` would be loaded with."""
+        """Settings that the model at `path` would be loaded with."""
         return self.settings.switched(path).model_to_load(self._contexts)
 
     @property
@@ -148,7 +148,7 @@ class SettingsController(QObject):
         return model.model_context_length
 
     def _most(self, key: str) -> int | None:
-        """The bytes of its memory or disk; None if unknown."""
+        """The bytes of this computer's memory or disk, if known."""
         if key == "cache.host_bytes":
             # Imported late: used rarely, and takes a megabyte of memory.
             import psutil

@@ -118,7 +118,6 @@ class SettingsPanel(QScrollArea):
         self.viewport().setAutoFillBackground(False)
 
     def show_model(self) -> None:
-        """Whatever was searched for, folded or scrolled to."""
         self._search.clear()
         self.parts["Model"].unfold()
         self.verticalScrollBar().setValue(0)
@@ -163,7 +162,7 @@ class SettingsPanel(QScrollArea):
         self._show_trouble()
 
     def _show_trouble(self) -> None:
-        """Show a budget that was too small for the engine; hide graphics memory on a CPU."""
+        """Also hides graphics memory on a CPU."""
         model = self._settings.engine.model
         self._trouble.setText(self._settings.budget_trouble)
         absent: set[QWidget] = set()
@@ -202,7 +201,7 @@ class SettingsPart(QWidget):
         theme.signals().changed.connect(self._draw)
 
     def show_found(self, text: str) -> bool:
-        """Folded or not; '' shows all. Returns if there are any."""
+        """'' shows all unless folded. Returns if there are any."""
         shown = bool(text) or self._open
         wanted = text.casefold().split()
         # The part's title finds all of it.

@@ -1,1 +1,1 @@
-"""Stored data: folders, chats, settings. Knows no widget and no engine."""
+"""Stored data. Knows no widget and no engine."""

@@ -41,8 +41,7 @@ def backups(path: Path) -> list[Path]:
 
 
 def make(connection: sqlite3.Connection, path: Path) -> None:
-    """Delete all but the newest two. A damaged file is not backed up, since that would push out a
-    whole backup.
+    """Keeps the newest two. A damaged file is not backed up: it would push out a whole backup.
 
     Raises sqlite3.Error or OSError.
     """
@@ -62,7 +61,7 @@ def make(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def begin(path: Path) -> Path:
-    """Create an empty, private file that gets its name when it is complete."""
+    """Create an empty, private file that is renamed when complete."""
     new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
     clear_unfinished(path)
     os.close(create(new))
@@ -75,7 +74,7 @@ def clear_unfinished(path: Path) -> None:
 
 
 def exchange(path: Path, new: Path) -> Path:
-    """Replace the damaged file by `new`; returns the name under which it is kept.
+    """Replace the damaged file by `new`; returns its new name.
 
     It has both names before it is replaced, so a crash loses nothing.
     """
@@ -120,8 +119,8 @@ def copies(path: Path) -> set[Path]:
 
 
 def remove(path: Path, spare: Collection[Path] = (), aside: bool = False) -> None:
-    """Delete all copies but `spare`, and with `aside` files put aside too; then raise the first
-    OSError."""
+    """Delete all copies but `spare`, with `aside` also files put aside. Raises the first OSError at
+    the end."""
     errors: list[OSError] = []
     doomed = copies(path).difference(spare) | (_of_kinds(path, ASIDE) if aside else set())
     for file in doomed:
@@ -136,7 +135,7 @@ def remove(path: Path, spare: Collection[Path] = (), aside: bool = False) -> Non
 
 
 def names_pictures(path: Path) -> bool:
-    """True if a file is kept that may show pictures of no other chat."""
+    """True if a kept file may show pictures of no other chat."""
     return bool(_of_kinds(path, DAMAGED, ASIDE))
 
 

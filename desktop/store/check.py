@@ -27,9 +27,9 @@ IDS = range(1, 2**31 - 1)
 
 
 def is_whole(path: Path) -> bool:
-    """False for a file that SQLite finds damaged.
+    """False for a damaged file.
 
-    Raises NewerDatabaseError, ForeignDatabaseError, StoreError when it can't be looked at, OSError.
+    Raises NewerDatabaseError, ForeignDatabaseError, StoreError, OSError.
     """
     if path.exists() and not path.is_file():
         raise StoreError(
@@ -49,12 +49,12 @@ def is_whole(path: Path) -> bool:
 
 
 def is_empty(path: Path) -> bool:
-    """True for a file that SQLite takes for an empty one, also with one byte."""
+    """Also with one byte, as SQLite does."""
     return not path.exists() or path.stat().st_size <= 1
 
 
 def read_only(path: Path, immutable: bool = False) -> sqlite3.Connection:
-    """A connection that writes no log into the file when it closes; an immutable file has none.
+    """Writes no log into the file when it closes; an immutable file has none.
 
     The journal of a first start that was cut off has to be undone first, which is a write.
     """

@@ -1,4 +1,4 @@
-"""An SQLite file on a thread of its own: checked, opened, migrated, backed up once a day."""
+"""An SQLite file on its own thread: checked, opened, migrated, backed up once a day."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ CLOSE_PATIENCE_S = 10.0
 
 
 class Database:
-    """`notice` tells what happened at opening, '' if nothing did; `made` are the copies of the file
-    that were made then. Raises StoreError."""
+    """`notice` tells what happened at opening; `made` are copies of the file made then. Raises
+    StoreError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,12 +72,12 @@ class Database:
             return await loop.run_in_executor(self._executor, transaction)
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work(connection)` and wait for it. Raises StoreError."""
+        """Raises StoreError."""
         with in_words():
             return self._executor.submit(work, self._connection).result()
 
     async def leave_no_trace(self) -> None:
-        """Remove what was deleted from the log too. Raises StoreError."""
+        """Remove deleted data from the log too. Raises StoreError."""
         loop = asyncio.get_running_loop()
         with in_words():
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
@@ -87,8 +87,8 @@ class Database:
         await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
     def close(self) -> None:
-        """Finish the queue and close the file. Raises StoreError, or TimeoutError when the disk
-        doesn't answer, which SQLite's log makes safe."""
+        """Raises StoreError, or TimeoutError when the disk doesn't answer, which SQLite's log makes
+        safe."""
         try:
             with in_words():
                 self._executor.submit(self._connection.close).result(CLOSE_PATIENCE_S)
@@ -97,7 +97,7 @@ class Database:
 
 
 def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Returns the connection and a message, '' if the file was whole. Raises StoreError."""
+    """Returns the connection and a message. Raises StoreError."""
     try:
         backups.clear_unfinished(path)
         notice = "" if is_whole(path) else _save(path)

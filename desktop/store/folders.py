@@ -1,4 +1,4 @@
-"""The data and settings folders, readable by their owner only."""
+"""The data and settings folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Folders:
 
     @classmethod
     def choose(cls, given: str | None = None) -> Folders:
-        """The platform's folders; a folder given by hand or by WAYMARK_DATA holds everything."""
+        """The platform's folders; one given by hand or by WAYMARK_DATA holds everything."""
         wanted = given or os.environ.get(DATA_VARIABLE)
         if wanted:
             folder = Path(wanted).expanduser().resolve()
@@ -47,7 +47,6 @@ class Folders:
 
     @property
     def contexts(self) -> Path:
-        """Contexts that the engine saves for the next start."""
         return self.data / "contexts"
 
     @property
@@ -67,8 +66,8 @@ class Folders:
         return self.settings / "window.ini"
 
     def create(self) -> None:
-        """Closed to others. Raises OSError when the system refuses, and NotPrivateError where
-        others could write into one or replace it."""
+        """Private. Raises OSError, and NotPrivateError where others could write into one or replace
+        it."""
         for folder in (self.data, self.settings):
             private_folder(folder, given=True)
         for folder in (self.pictures, self.contexts, self.engine_log.parent):

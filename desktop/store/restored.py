@@ -23,7 +23,7 @@ from desktop.store.check import read_only
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings
 from desktop.store.settings_file import SettingsFile
-from desktop.store.tables import pictures
+from desktop.store.tables import attachments
 
 
 def unfinished(folders: Folders) -> Path:
@@ -57,17 +57,16 @@ def discard(folders: Folders, even_complete: bool = False) -> None:
 
 
 def digests(folders: Folders) -> set[str]:
-    """The pictures that restored chats show."""
     found: set[str] = set()
     for path, immutable in ((unfinished(folders), False), (complete(folders), True)):
         if path.exists():
             with contextlib.suppress(*ERRORS), closing(read_only(path, immutable)) as connection:
-                found |= pictures.digests(connection)
+                found |= attachments.digests(connection)
     return found
 
 
 def take(folders: Folders) -> str:
-    """Put what was restored in place; call before the file of chats is opened.
+    """Call before the file of chats is opened.
 
     Returns a message, '' if there was nothing. Raises OSError.
     """
@@ -92,6 +91,6 @@ def take(folders: Folders) -> str:
 
 
 def _empty_log(path: Path) -> None:
-    """Make the file complete without its log, in case the process ends between two renames."""
+    """The process may end between two renames."""
     with contextlib.suppress(*ERRORS), closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

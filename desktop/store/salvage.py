@@ -1,7 +1,7 @@
 """Saves the rows of a damaged file of chats into a new one, by SQL alone.
 
-Rows that SQLite can't read come from the newest whole backup. Ids of chats and messages are never
-reused, so they name the same rows in both files.
+Rows that SQLite can't read come from the newest whole backup: ids are never reused, so they name
+the same rows in both files.
 """
 
 from __future__ import annotations
@@ -63,11 +63,9 @@ GROUP BY parent
 
 
 def salvage(path: Path, new: Path, backups: Sequence[Path]) -> str:
-    """Write what can be read into the empty file `new`; the first whole one of `backups` fills the
-    gaps.
+    """Fill the empty file `new`; the first whole one of `backups` fills the gaps.
 
-    Returns a message about what was saved. Raises sqlite3.Error or OSError when `new` can't be
-    written.
+    Returns a message. Raises sqlite3.Error or OSError when `new` can't be written.
     """
     empty = is_empty(path)
     with (
@@ -114,7 +112,7 @@ def _words(target: sqlite3.Connection, lost: int, backup: Path | None, complete:
 
 
 def _fill_gaps(target: sqlite3.Connection, backup: Path, tables: Sequence[str]) -> bool:
-    """False if the backup has nothing that `target` lacks, or is damaged itself."""
+    """False if the backup is damaged or has nothing that `target` lacks."""
     before = after = target.total_changes
     try:
         with closing(read_only(backup, immutable=True)) as source:
@@ -134,8 +132,8 @@ def _copy(
     tables: Sequence[str],
     fit: bool = False,
 ) -> int:
-    """Returns at how many places it failed. A row with a value of a wrong type is a failure, or
-    with `fit` gets another value."""
+    """Returns at how many places it failed. A value of a wrong type is a failure, or with `fit`
+    replaced."""
     try:
         (version,) = source.execute("PRAGMA user_version").fetchone()
         # Otherwise one damaged line of the schema makes every table unreadable.
@@ -183,7 +181,7 @@ def _copy_rows(
 def _rows(
     source: sqlite3.Connection, table: str, values: Sequence[str], required: Sequence[bool]
 ) -> Iterator[tuple[Any, ...] | None]:
-    """The rows in the order of their ids; None for each run of rows that can't be read."""
+    """Sorted by id; None is a run of unreadable rows."""
     query = f"SELECT rowid, {', '.join(values)} FROM {table} NOT INDEXED"
     at, missed, limit = 1, 0, -1
     while at in IDS:
@@ -221,7 +219,7 @@ def _row_by_columns(
     required: Sequence[bool],
     number: int,
 ) -> tuple[Any, ...] | None:
-    """A row of which SQLite still reads each required value; None in place of the others."""
+    """None in place of optional values that SQLite can't read."""
     row: list[Any] = [number]
     for value, must in zip(values, required, strict=True):
         query = f"SELECT {value} FROM {table} NOT INDEXED WHERE rowid = ?"
@@ -252,7 +250,7 @@ def _fitted(column: tuple[str, bool], value: Any) -> Any:
 def _mend_messages(connection: sqlite3.Connection) -> int:
     """Make every chat a tree again; returns how many marks stand for lost messages.
 
-    Questions are at the root and below replies, replies are below questions.
+    Questions are at the root and below replies, replies below questions.
     """
     for table in ("messages", "drafts"):
         connection.execute(
@@ -292,7 +290,7 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
 
 
 def _parents_first(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int | None]]:
-    """Messages with their chats and parents, each after its parent, if that is there."""
+    """Yields chats too; each message comes after its parent."""
     rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
     chats = {number: chat for number, chat, _ in rows}
     nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]

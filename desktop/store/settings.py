@@ -36,7 +36,7 @@ Read = TypeVar("Read", bound=Settings)
 
 
 def valid_ones(kind: type[Read], values: object) -> tuple[Read, ...]:
-    """The values that can be read: one that another version wrote doesn't cost the others."""
+    """Skips values that this version can't read."""
     found = []
     for each in values if isinstance(values, tuple) else ():
         with contextlib.suppress(ValidationError):
@@ -69,10 +69,9 @@ class WindowSettings(Settings):
 
 
 class NetworkSettings(Settings):
-    """For all connections that the app makes. An empty `hub` is Hugging Face, an empty `proxy` the
-    system's, an empty folder the one next to the chats; 0 is no limit.
-    `token_for` is the hub whose access token is in the system's keyring, '' if there is none.
-    """
+    """For all connections of the app. Empty: `hub` is Hugging Face, `proxy` the system's, the
+    folder next to the chats; 0 is no limit. `token_for` is the hub whose access token is in the
+    keyring."""
 
     allowed: bool = True
     hub: str = ""
@@ -83,7 +82,7 @@ class NetworkSettings(Settings):
 
 
 class ModelChoices(Settings):
-    """`name` is the user's own, '' for the published one; `chosen` is False if it never ran."""
+    """`name` is the user's own; `chosen` is False if it never ran."""
 
     path: str
     name: str = ""
@@ -95,7 +94,7 @@ class ModelChoices(Settings):
 
 
 class LibrarySettings(Settings):
-    """`folders` are searched for models besides ours and those of other programs."""
+    """`folders` are searched besides ours and those of other programs."""
 
     folders: tuple[str, ...] = ()
     models: Annotated[
@@ -104,8 +103,7 @@ class LibrarySettings(Settings):
 
 
 class Preset(Settings):
-    """Instructions, a reply format and values of settings by their keys, and the model (a path) to
-    load with them; '' leaves the loaded one."""
+    """Values of settings are by their keys; `model` is the path of one to load, '' for none."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     system: str = ""
@@ -119,7 +117,7 @@ class Preset(Settings):
 
 
 class PresetSettings(Settings):
-    """`default` names the preset of new chats, '' for none."""
+    """`default` names the preset of new chats."""
 
     default: str = ""
     presets: Annotated[tuple[Preset, ...], BeforeValidator(partial(valid_ones, Preset))] = ()
@@ -135,9 +133,9 @@ class PresetSettings(Settings):
 
 
 class ServerSettings(Settings):
-    """`key` is a digest, empty until the server is switched on first; `steady`: see
-    `core.server.held`. `loads`: a program may have another model loaded by its name. The model
-    sleeps after `sleep_min` minutes without requests, never for 0."""
+    """`key` is a digest, empty until first switched on; `steady`: see `core.server.held`. `loads`:
+    programs may have another model loaded. The model sleeps after `sleep_min` minutes without
+    requests, never for 0."""
 
     on: bool = False
     steady: bool = True
@@ -150,7 +148,7 @@ class ServerSettings(Settings):
 
 
 class RemoteSettings(Settings):
-    """The servers that the user added, and the place of new chats: None is this computer."""
+    """`new_chats` is the place of new chats, None for this computer."""
 
     servers: Annotated[
         tuple[RemoteServer, ...], BeforeValidator(partial(valid_ones, RemoteServer))
@@ -165,7 +163,7 @@ TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].
 
 
 class AppSettings(Settings):
-    """An empty model path stands for the demo model."""
+    """An empty model path is the demo model."""
 
     model: ModelSettings = ModelSettings(path="")
     recent_models: tuple[str, ...] = ()
@@ -215,7 +213,7 @@ class AppSettings(Settings):
         return next(found, ModelChoices(path=path))
 
     def with_name(self, path: str, name: str) -> AppSettings:
-        """Show the model at `path` under another name; '' restores the published one."""
+        """'' restores the published one."""
         return self._with_choices(self.choices_of(path).model_copy(update={"name": name}))
 
     def _remembering(self) -> AppSettings:
@@ -276,7 +274,7 @@ class AppSettings(Settings):
 
 
 def with_own(settings: AppSettings, own: Mapping[str, object]) -> AppSettings:
-    """The settings with a chat's own values, without those that this version can't read."""
+    """Skips values that this version can't read."""
     for key, value in own.items():
         section, _, name = key.partition(".")
         with contextlib.suppress(ValidationError):

@@ -23,7 +23,7 @@ Tree: TypeAlias = dict[str, Any]
 
 class SettingsFile:
     """An invalid value gets its default; unknown keys stay in the file for the version that wrote
-    them; a file that isn't JSON is kept under another name."""
+    them; a file that isn't JSON is set aside."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class SettingsFile:
 
 
 def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:
-    """`default` with the stored values that are valid; the keys of others are added to `lost`."""
+    """`default` with the valid stored values; the keys of others are added to `lost`."""
     settings = default
     for name, value in stored.items():
         if name not in type(default).model_fields:
@@ -95,7 +95,7 @@ def with_missing(values: Tree, others: Tree) -> Tree:
 
 
 def _tuples(value: object) -> object:
-    """The same with tuples for lists, and without half surrogate pairs."""
+    """With tuples for lists, and without half surrogate pairs."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QSize, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QPlainTextEdit,
     QVBoxLayout,
     QWidget,
 )
 
 from core.api.limits import PICTURE_FORMATS
+from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.layouts import row
 from desktop.widgets.notices import GuardedButton
-from desktop.widgets.plain import Button, Label, make_plain, named
+from desktop.widgets.plain import Button, Label, make_plain, named, text_box
 from desktop.widgets.plain_text import shortened, visible
 from desktop.widgets.web_address import RefusedAddressError, WebAddress, web_address
 
@@ -29,6 +29,29 @@ MOST_UNSEEN = 5
 LONGEST_SHOWN = 8_000
 # Longer hosts have smaller letters, so that all of it is visible.
 LONGEST_TITLE = 40
+
+
+class Dialog(QDialog):
+    """With `once`, deleted when it is closed."""
+
+    def __init__(self, name: str, title: str, parent: QWidget | None, once: bool = False) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, once)
+
+    def fit(self, width: int, height: int) -> None:
+        """Resize to pixels of the usual text size, or to the screen if it is smaller."""
+        # A part of the screen is the title's.
+        screen = self.screen().availableSize() - QSize(0, theme.px(40))
+        self.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))
+
+    def button(self, name: str, words: str, act: object, style: str = "", tip: str = "") -> Button:
+        """A button that Enter doesn't press: it belongs to the dialog's fields."""
+        made = Button(words, name=name, style=style, tip=tip)
+        made.setAutoDefault(False)
+        made.clicked.connect(act)
+        return made
 
 
 async def outcome(dialog: QDialog) -> int:
@@ -49,7 +72,6 @@ async def outcome(dialog: QDialog) -> int:
 
 
 def come_up(window: QWidget, focus: QWidget | None = None) -> None:
-    """In front of the others, with the focus in one of its controls."""
     window.show()
     window.raise_()
     window.activateWindow()
@@ -97,7 +119,7 @@ async def _chosen(dialog: QFileDialog) -> list[str]:
 
 
 async def open_link(parent: QWidget, address: str) -> None:
-    """Ask before opening a link that the model wrote, or say why it can't be opened."""
+    """Ask before opening a link that the model wrote."""
     try:
         found = web_address(address)
     except RefusedAddressError as refusal:
@@ -111,23 +133,16 @@ def open_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-class LinkDialog(QDialog):
-    """Shows all of the address, its host first."""
-
+class LinkDialog(Dialog):
     def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("linkDialog")
-        self.setWindowTitle(tr("Link"))
+        super().__init__("linkDialog", tr("Link"), parent)
         self._column = QVBoxLayout(self)
         self._column.setSpacing(8)
         self._column.addWidget(Label(question, style="muted", wraps=True))
-        self._address = named(QPlainTextEdit(shortened(address, LONGEST_SHOWN)), "linkAddress")
-        self._address.setAccessibleName(tr("The whole address"))
-        self._address.setReadOnly(True)
+        shown, spoken = shortened(address, LONGEST_SHOWN), tr("The whole address")
+        self._address = text_box("linkAddress", spoken, shown)
         self._address.setFixedHeight(ADDRESS_HEIGHT)
-        self._address.setProperty("class", "field")
         self._address.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self._address.setTabChangesFocus(True)
 
     @classmethod
     def asking(cls, address: WebAddress, parent: QWidget | None = None) -> LinkDialog:

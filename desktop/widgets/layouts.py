@@ -1,4 +1,4 @@
-"""Rows and columns of widgets, a column as wide as the conversation, and pages that scroll."""
+"""Rows and columns of widgets, a column as wide as the conversation, scrolling pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def column_width(page: int) -> int:
 def row(
     *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
 ) -> QHBoxLayout:
-    """The layout of a widget, or inside another; -1 is Qt's own spacing."""
+    """Lay out `of`, or make a part of another layout; -1 is Qt's own spacing."""
     layout = QHBoxLayout()
     _fill(layout, parts, of, margins, spacing)
     return layout

@@ -1,8 +1,7 @@
-"""A plain text field for very long texts: filled step by step, with very long lines broken.
+"""A plain text field for very long texts: filled in steps, with very long lines broken.
 
-Qt inserts a text in one go, and lays out a line in one go however long it is. Lines are broken on
-screen only: the field returns and copies exactly the text it was given, and the cursor and deletion
-skip the breaks.
+Qt inserts a text, and lays out a line, in one go. Lines are broken on screen only: the field
+returns and copies exactly its text, and the cursor and deletion skip the breaks.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.pacing import pace
+from desktop.widgets.plain import named
 
 # Characters per step: a few milliseconds even if each has its own line.
 STEP = 4_000
@@ -59,13 +59,18 @@ class LongText(QPlainTextEdit):
         self._was_at = 0
         self.cursorPositionChanged.connect(self._leave_mark)
 
-    def take_text(self, text: str) -> None:
+    def take_text(self, text: str, plain: bool = False) -> None:
+        """`plain`: into this field, whatever a subclass does with long texts."""
         text = _LINE_END.sub("\n", text)
         reason = too_long(text)
         if reason:
             self.refused.emit(tr("Not added: {reason}").format(reason=reason))
-        else:
+        elif plain or not self.gave_away(text):
             self.put(text, shows_end=True)
+
+    def gave_away(self, text: str) -> bool:
+        """True if a given text was taken elsewhere."""
+        return False
 
     def put(self, text: str, place: QTextCursor | None = None, shows_end: bool = False) -> None:
         """By default in place of the selection. `shows_end`: scroll to the cursor at the end."""
@@ -142,7 +147,6 @@ class LongText(QPlainTextEdit):
         return units.decode("utf-16-le", "surrogatepass")
 
     def _column(self, cursor: QTextCursor) -> int:
-        """After the text still to be inserted there."""
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1
@@ -227,3 +231,10 @@ def too_long(text: str) -> str:
         words = tr("a message can have {most} lines, and this text has {count}.")
         return words.format(count=format_count(lines), most=format_count(MOST_LINES))
     return ""
+
+
+def text_field(name: str, spoken: str) -> LongText:
+    field = named(LongText(), name, spoken)
+    field.setProperty("class", "field")
+    field.setTabChangesFocus(True)
+    return field

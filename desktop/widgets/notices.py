@@ -43,8 +43,9 @@ class Toast(QFrame):
         named(self, "toast", tr("Message"))
         self._action: Callable[[], None] | None = None
         self._chat: int | None = None
-        # Warnings and errors that weren't closed, oldest first.
-        self._standing: list[tuple[str, Kind]] = []
+        # Warnings and errors that weren't closed, with their topics, oldest first.
+        self._standing: list[tuple[str, Kind, str]] = []
+        self._topic = ""
         self._words = Label(name="toastText", wraps=True)
         self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
@@ -63,13 +64,19 @@ class Toast(QFrame):
         kind: Kind = "info",
         action: tuple[str, Callable[[], None]] | None = None,
         chat: int | None = None,
+        topic: str = "",
     ) -> None:
-        """`action` is a button's text and function; `chat` the chat it needs."""
-        self._chat = chat
+        """`action` is a button's text and function; `chat` the chat it needs. A message replaces
+        earlier ones of its topic."""
+        self._chat, self._topic = chat, topic
         words = shortened(words, MOST_CHARACTERS)
         if kind != "info":
-            self._standing = [each for each in self._standing if each != (words, kind)]
-            self._standing = [*self._standing, (words, kind)][-MOST_STANDING:]
+            others = [
+                each
+                for each in self._standing
+                if each[:2] != (words, kind) and not (topic and each[2] == topic)
+            ]
+            self._standing = [*others, (words, kind, topic)][-MOST_STANDING:]
         self._show_message(words, kind, action)
         if kind == "info":
             self._timer.start(SHOWN_FOR_MS)
@@ -94,11 +101,18 @@ class Toast(QFrame):
         self.show()
         self.raise_()
 
+    def settle(self, topic: str) -> None:
+        """The trouble is over: take its messages back."""
+        self._standing = [each for each in self._standing if each[2] != topic]
+        if self._topic == topic:
+            self._show_standing()
+
     def _show_standing(self) -> None:
         self._timer.stop()
-        self._chat = None
+        self._chat, self._topic = None, ""
         if self._standing:
-            self._show_message(*self._standing[-1], None)
+            words, kind, self._topic = self._standing[-1]
+            self._show_message(words, kind, None)
         else:
             self.hide()
 
@@ -108,7 +122,7 @@ class Toast(QFrame):
         self._show_standing()
 
     def keep_only(self, chats: Container[int]) -> None:
-        """Hide a message whose action needs a chat that isn't one of these."""
+        """Hide a message whose action needs another chat."""
         if self._chat is not None and self._chat not in chats:
             self._show_standing()
 
@@ -154,8 +168,7 @@ class GuardedButton(Button):
 
 class Question(QFrame):
     """Covers part of `owner`; its parts are named `deleteAllBar`, `deleteAllWords`, `deleteAllNo`
-    and `deleteAllYes`.
-    """
+    and `deleteAllYes`."""
 
     confirmed = Signal()
     kept = Signal()
@@ -179,7 +192,7 @@ class Question(QFrame):
         self.hide()
 
     def ask(self, words: str, trigger: QWidget | None = None) -> None:
-        """`trigger` is the button that was pressed, None for a menu or a key."""
+        """`trigger` is the pressed button, None for a menu or a key."""
         self.withdraw()
         self._words.setText(words)
         self.setAccessibleDescription(words)
@@ -204,7 +217,7 @@ class Question(QFrame):
         answer.emit()
 
     def _place(self) -> None:
-        """Put *Keep* over the pressed button, or the question in the middle."""
+        """*Keep* is over the pressed button, or the question in the middle."""
         room = self._owner.rect()
         width = min(WIDEST_QUESTION, room.width())
         self.resize(width, self.heightForWidth(width))

@@ -50,7 +50,7 @@ class Pace(QObject):
 
 
 def _lives(step: Step) -> bool:
-    """False if Qt has destroyed the owner of the step."""
+    """False if Qt has destroyed the step's owner."""
     owner = getattr(step, "__self__", None)
     return not isinstance(owner, QObject) or shiboken6.isValid(owner)
 

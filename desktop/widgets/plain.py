@@ -1,7 +1,6 @@
 """Labels, buttons, tool tips and message boxes that show text as it is.
 
-Qt's own guess whether text is HTML, load files that the HTML names, and take '&' for a shortcut.
-All views use these instead, as `tests/desktop/test_plain_only.py` checks.
+Qt's own guess whether text is HTML, load files that it names, and take '&' for a shortcut.
 """
 
 from __future__ import annotations
@@ -22,20 +21,24 @@ from PySide6.QtGui import (
     QPaintEvent,
 )
 from PySide6.QtWidgets import (
+    QComboBox,
     QDialog,
     QLabel,
     QMenu,
     QMessageBox,
+    QPlainTextEdit,
     QPushButton,
     QToolButton,
     QToolTip,
     QWidget,
 )
 
+from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
 
 Named = TypeVar("Named", bound=QWidget)
+Box = TypeVar("Box", bound=QComboBox)
 
 # A label lays out all its text whenever its size is queried.
 LONGEST_LABEL = 4_000
@@ -76,6 +79,15 @@ class Label(QLabel):
 
     def text(self) -> str:
         return self._words
+
+    def say(self, words: str, style: str | None = None) -> None:
+        """Show these words, or nothing for ''."""
+        # Setting the same text would lay out its parent again.
+        if words != self._words:
+            self.setText(words)
+        if style is not None:
+            theme.set_class(self, style)
+        self.setVisible(bool(words))
 
     def copy(self) -> None:
         """Without the invisible line breaks."""
@@ -160,8 +172,23 @@ def named(widget: Named, name: str, spoken: str = "") -> Named:
     return widget
 
 
+def fit_box(box: Box, letters: int) -> Box:
+    """Long entries don't widen the box: it has room for so many letters."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(letters)
+    return box
+
+
+def text_box(name: str, spoken: str, text: str = "", read_only: bool = True) -> QPlainTextEdit:
+    box = named(QPlainTextEdit(text), name, spoken)
+    box.setReadOnly(read_only)
+    box.setProperty("class", "field")
+    box.setTabChangesFocus(True)
+    return box
+
+
 def announce(widget: QWidget, words: str) -> None:
-    """Have a screen reader say it, after what it says now."""
+    """After what the screen reader says now."""
     QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
 
 
@@ -177,8 +204,9 @@ def show_tip(place: QPoint, words: str, widget: QWidget) -> None:
     QToolTip.showText(place, tip(words), widget)
 
 
-def action(words: str, parent: QObject, act: Callable[[], object]) -> QAction:
+def action(words: str, parent: QObject, act: Callable[[], object], name: str = "") -> QAction:
     made = QAction(unshortcut(words), parent)
+    made.setObjectName(name)
     made.triggered.connect(lambda _checked=False: act())
     return made
 
@@ -195,7 +223,6 @@ def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessa
 
 
 def make_plain(dialog: QDialog) -> None:
-    """Make one of Qt's own dialogs show its text as it is."""
     if isinstance(dialog, QMessageBox):
         dialog.setTextFormat(Qt.TextFormat.PlainText)
 

@@ -34,7 +34,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def tip(text: str) -> str:
-    """A tool tip that Qt shows as this text, in lines that fit on a screen."""
+    """Break it into lines that fit on a screen."""
     lines = shortened(text, LONGEST_TIP).split("\n")
     folded = "\n".join(piece for line in lines for piece in _folded(line))
     if not Qt.mightBeRichText(folded):
@@ -43,7 +43,7 @@ def tip(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """The text with break points in very long words, and none between number and unit."""
+    """With break points in very long words, and none between number and unit."""
     kept = _KEPT_SPACE.sub("\N{NO-BREAK SPACE}", text)
     kept = _RATE.sub("\\1/\N{WORD JOINER}", kept)
     return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), kept)
@@ -57,7 +57,7 @@ def unbroken(text: str) -> str:
 
 
 def is_seen(character: str) -> bool:
-    """True if a character is visible and doesn't change the direction of the line."""
+    """False for invisible characters and those that change the line's direction."""
     return character.isprintable() and not _UNSEEN.match(character)
 
 

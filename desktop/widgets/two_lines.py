@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from desktop import theme
 
@@ -17,6 +24,15 @@ LONGEST_TITLE = 200
 SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
+
+
+def set_up(view: QListView, model: QAbstractItemModel, delegate: QStyledItemDelegate) -> None:
+    view.setModel(model)
+    view.setItemDelegate(delegate)
+    view.setTextElideMode(Qt.TextElideMode.ElideRight)
+    view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    # With rows of one height, Qt asks only for the visible ones.
+    view.setUniformItemSizes(True)
 
 
 class TwoLineDelegate(QStyledItemDelegate):

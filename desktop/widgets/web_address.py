@@ -1,7 +1,7 @@
 """Check a web address that a stranger wrote.
 
-The address shown must be the one that is opened. Parsers differ in what they tolerate, so it is
-parsed strictly and written out again, and only the result is used.
+Parsers differ in what they tolerate, so it is parsed strictly and written out again, and only the
+result is shown and opened.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _ASCII_HOST = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """`opened` is passed to the browser. `host` is its host in ASCII, with the port if there is
-    one; `letters` the host with letters of other alphabets, or ''. `unseen` names the characters
-    that would be invisible if the address were shown in letters."""
+    """`opened` is passed to the browser. `host` is in ASCII, with its port; `letters` has letters
+    of other alphabets, or ''. `unseen` names the characters that would be invisible in letters."""
 
     opened: str
     host: str

@@ -1,4 +1,4 @@
-"""The middle of the window: header, conversation or empty page, composer; accepts drops.
+"""The middle of the window: header, conversation or empty page, composer.
 
 After an action on a message the composer has the focus, and letters typed elsewhere go to it.
 """
@@ -13,15 +13,15 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
-from desktop.chat.chat_dialogs import FormatDialog, InsertDialog
-from desktop.chat.chat_options import InstructionsPanel
-from desktop.chat.composer import Composer
+from desktop.chat.compose.chat_options import FormatDialog, InstructionsPanel
+from desktop.chat.compose.composer import Composer
+from desktop.chat.compose.empty_page import EmptyPage, samples
+from desktop.chat.compose.message_editor import InsertDialog
 from desktop.chat.data.reading import Kind
-from desktop.chat.empty_page import EmptyPage, samples
-from desktop.chat.find_bar import FindBar
 from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.rows.find_bar import FindBar
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import LiveReply
-from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit import LimitBar
 from desktop.engine.error_words import error_text
 from desktop.i18n import tr
@@ -155,7 +155,7 @@ class ChatPage(QWidget):
         self.delete_all.ask(said)
 
     def run_at(self, place: Place | None) -> None:
-        """Have the shown chat's next replies written there, once the user has agreed to it."""
+        """Asks the user first if the chat has not been sent there."""
         chat = self._parts.chat
         if chat.may_run_at(place):
             chat.run_at(place)

@@ -1,4 +1,4 @@
-"""Actions of the menus by name and by keys: the palette, and shortcuts that the user may change."""
+"""The palette of all actions, and shortcuts that the user may change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QHeaderView,
     QKeySequenceEdit,
     QTreeWidget,
@@ -20,7 +19,9 @@ from PySide6.QtWidgets import (
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN
 from desktop.search.folding import fold
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column
+from desktop.widgets.plain import named
 from desktop.widgets.search_field import SearchField
 
 WIDTH, HEIGHT = 620, 420
@@ -32,25 +33,29 @@ DEFAULT = "defaultShortcut"
 WHY_NOT = "whyNot"
 # The same key without Shift on many keyboards.
 TWINS = {"Ctrl++": "Ctrl+="}
-EDITS_TEXT = ("Ctrl+A", "Ctrl+C", "Ctrl+V", "Ctrl+X", "Ctrl+Y", "Ctrl+Z", "Ctrl+Shift+Z")
+EDITS_TEXT = (
+    "Ctrl+A",
+    "Ctrl+C",
+    "Ctrl+V",
+    "Ctrl+Shift+V",
+    "Ctrl+X",
+    "Ctrl+Y",
+    "Ctrl+Z",
+    "Ctrl+Shift+Z",
+)
 # With Ctrl, Alt or Meta, or a key that types nothing.
 USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
-class CommandPalette(QDialog):
-    """A field and the actions that match; Enter does the first, Up and Down choose another. Those
-    that are not possible now are disabled, with the reason."""
+class CommandPalette(Dialog):
+    """Enter does the first action that matches, Up and Down choose another. Disabled ones tell
+    why."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("commandPalette")
-        self.setWindowTitle(tr("All actions"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("commandPalette", tr("All actions"), parent, once=True)
         self._actions = [(menu, each) for menu, found in actions.items() for each in found]
         self.field = SearchField("paletteText", tr("Find an action"))
-        self._list = QTreeWidget()
-        self._list.setObjectName("paletteList")
-        self._list.setAccessibleName(tr("Actions"))
+        self._list = named(QTreeWidget(), "paletteList", tr("Actions"))
         self._list.setColumnCount(3)
         self._list.setHeaderHidden(True)
         self._list.setRootIsDecorated(False)
@@ -62,7 +67,7 @@ class CommandPalette(QDialog):
             mode = QHeaderView.ResizeMode.ResizeToContents
             self._list.header().setSectionResizeMode(section, mode)
         column(self.field, (self._list, 1), of=self, margins=(12, 12, 12, 12), spacing=8)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
         self.field.textChanged.connect(self._show)
         self.field.left.connect(self.close)
         self._list.itemActivated.connect(self._act)
@@ -113,7 +118,7 @@ class CommandPalette(QDialog):
 
 
 def rank(typed: str, words: str) -> tuple[int, int] | None:
-    """How well words match, lower is better; None if their letters aren't typed in this order."""
+    """Lower is better; None if the letters aren't typed in this order."""
     typed, words = fold(typed).strip(), fold(words)
     start = words.find(typed)
     if start >= 0:
@@ -135,7 +140,7 @@ def name_of(act: QAction) -> str:
 
 
 def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> str:
-    """Why an action can't have these keys; '' if it can."""
+    """Why an action can't have these keys."""
     if keys.isEmpty():
         return ""
     # Of the portable text, for PySide's stubs don't know that keys have places.
@@ -152,15 +157,14 @@ def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> st
 
 
 def mnemonic(act: QAction) -> QKeySequence:
-    """Alt and a letter for a menu."""
     return QKeySequence.mnemonic(act.text()) if act.menu() is not None else QKeySequence()
 
 
 def set_shortcuts(
     actions: Mapping[str, QAction], chosen: Mapping[str, str], menus: Sequence[QAction]
 ) -> None:
-    """Give each action its chosen keys, or those of the program if they can't be used. A file
-    edited by hand may give two actions the same ones: the first keeps them."""
+    """The chosen keys, or the default ones if they can't be used. If a file edited by hand gives
+    two actions the same ones, the first keeps them."""
     for name, act in actions.items():
         keys = "" if name in chosen else str(act.property(DEFAULT))
         act.setShortcuts([QKeySequence(each) for each in (keys, TWINS.get(keys)) if each])
@@ -174,8 +178,6 @@ def set_shortcuts(
 
 
 class ShortcutEdit(QKeySequenceEdit):
-    """The keys of one action."""
-
     def __init__(self, act: QAction) -> None:
         super().__init__(act.shortcut())
         self.setObjectName("shortcutEdit")

@@ -24,7 +24,7 @@ NARROW_PX = 560
 
 
 class HeaderBar(QFrame):
-    """`chats`, `side` and `instructions` are the buttons that show or hide these parts."""
+    """`chats`, `side` and `instructions` are buttons that show or hide these parts."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The window: chats on the left, conversation in the middle, context and settings on the right.
 
-Closing or quitting emits `close_asked`; `desktop.app` then stores everything and ends the app.
+Closing or quitting emits `close_asked`; `desktop.app` then ends the app.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.background import Closing, Tray
 from desktop.chats.side_bar import SideBar
-from desktop.context.chart_view import ChartBox
+from desktop.context.charts import ChartBox
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
 from desktop.engine.error_words import error_text
@@ -27,6 +27,7 @@ from desktop.pictures.screen_part import can_read_screen
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.settings import TEXT_SIZES
 from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.errors import StoreError
 from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.records import DeletedMessages
 from desktop.widgets import dialogs
@@ -42,6 +43,8 @@ FIRST_SIZE = QSize(1280, 820)
 # Touchpads report parts of it.
 WHEEL_STEP = 120
 LAST_CHAT = "lastChat"
+# Topics of messages.
+MODEL, BACKUP = "model", "backup"
 # Phases in which the engine can't be restarted.
 STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
@@ -86,7 +89,6 @@ class MainWindow(QMainWindow):
     def save_geometry(self) -> None:
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
-        self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
         self._geometry.sync()
 
     def _restore_geometry(self) -> None:
@@ -148,7 +150,13 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
-        for each in (parts.export, parts.backup, parts.chat):
+        engine = parts.engine
+        engine.not_loaded.connect(lambda words: self.toast.say(words, "warning", topic=MODEL))
+        engine.model_loaded.connect(lambda _model: self.toast.settle(MODEL))
+        parts.chat.stored.connect(lambda: self.toast.settle(StoreError.__name__))
+        parts.backup.said.connect(lambda words: self.toast.say(words, topic=BACKUP))
+        parts.backup.checked.connect(lambda _words: self.toast.settle(BACKUP))
+        for each in (parts.export, parts.chat):
             each.said.connect(self.toast.say)
         parts.backup.checking.connect(page.restore.withdraw)
         parts.backup.checked.connect(page.restore.ask)
@@ -223,10 +231,21 @@ class MainWindow(QMainWindow):
     def _open_last(self) -> None:
         """Unless the user has started something else."""
         last = self._geometry.value(LAST_CHAT, 0, type=int)
+        chats = self._parts.chat_list.chats
+        if self._parts.restored and chats:
+            # The number is of a chat from before.
+            last = max(chats, key=lambda each: each.used).id
         typed = self.page.composer.text.document().isModified()
         begun = typed or self._parts.chats.shown is not None
         if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
             self._parts.chat.open(last)
+        self._parts.chats.shown_changed.connect(self._note_chat)
+        if begun:
+            self._note_chat()
+
+    def _note_chat(self) -> None:
+        """At once, as the program may be killed."""
+        self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
 
     def _make_folder(self) -> None:
         if self.side_bar.isHidden():
@@ -279,13 +298,13 @@ class MainWindow(QMainWindow):
         self.side_panel.settings.show_model()
 
     def _show_error(self, error: ErrorInfo) -> None:
-        self.toast.say(error_text(error), "error")
+        self.toast.say(error_text(error), "error", topic=error.name)
 
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:
             self._open(None)
         undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
-        said = tr("Moved to Deleted chats, kept for {days} days: {title}")
+        said = tr("Moved to the trash, kept for {days} days: {title}")
         self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
 
     def _on_messages_deleted(self, gone: DeletedMessages) -> None:

@@ -1,7 +1,6 @@
 """The menus, in which every command has an entry, and the pages of the menu Help.
 
-The diagnostics contain nothing of any chat and no paths. Packages are asked for their versions
-without importing them: the window's process never loads torch.
+The diagnostics contain nothing of any chat and no paths.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from typing import NamedTuple
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QDialog, QGridLayout, QMainWindow, QWidget
+from PySide6.QtWidgets import QGridLayout, QMainWindow, QWidget
 
 from core.client.programs import RESOURCES
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.settings.settings import SettingsController
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.window.commands import DEFAULT, ShortcutEdit, name_of, objection
 
 
 class Entry(NamedTuple):
-    """A menu entry; `separated` draws a line above it."""
+    """`separated` draws a line above it."""
 
     name: str
     words: str
@@ -99,8 +99,7 @@ def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> 
         for name, words, shortcut, separated in entries:
             if separated:
                 menu.addSeparator()
-            made = actions[name] = action(words, window, acts[name])
-            made.setObjectName(name)
+            made = actions[name] = action(words, window, acts[name], name)
             made.setProperty(DEFAULT, shortcut)
             menu.addAction(made)
     assert acts.keys() == actions.keys(), "every entry does something, and everything has an entry"
@@ -151,12 +150,9 @@ def version(package: str) -> str:
         return tr("not known")
 
 
-class _Page(QDialog):
+class _Page(Dialog):
     def __init__(self, title: str, name: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName(name)
-        self.setWindowTitle(title)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(name, title, parent, once=True)
         content = QWidget()
         self.inside = column(of=content, margins=(0, 0, 8, 0))
         close = Button(tr("Close"), name="helpClose")
@@ -164,7 +160,7 @@ class _Page(QDialog):
         self.buttons = row(None, close)
         parts = (Label(title, style="title"), (scrolled(content, f"{name}Scroll"), 1), self.buttons)
         column(*parts, of=self, margins=(20, 16, 20, 16), spacing=12)
-        self.resize(WIDTH, HEIGHT)
+        self.fit(WIDTH, HEIGHT)
 
     def add_pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
         grid = QGridLayout()
@@ -179,8 +175,6 @@ class _Page(QDialog):
 
 
 class ShortcutsDialog(_Page):
-    """All keys; those of the menus' actions can be changed."""
-
     def __init__(
         self,
         actions: Mapping[str, QAction],
@@ -200,7 +194,7 @@ class ShortcutsDialog(_Page):
         for line, (name, act) in enumerate(actions.items()):
             edit = self._edits[name] = ShortcutEdit(act)
             edit.keySequenceChanged.connect(partial(self._change, name))
-            grid.addWidget(Label(name_of(act)), line, 0)
+            grid.addWidget(Label(name_of(act), wraps=True, selectable=False), line, 0)
             grid.addWidget(edit, line, 1)
         self.inside.addLayout(grid)
         self.inside.addWidget(Label(tr("Keys that can't be changed"), style="heading"))

@@ -1,4 +1,4 @@
-"""The window's layout: its place on the screens, its three parts, the right pages, the Tab order.
+"""The window's layout: its place on the screens, its parts, the right pages, the Tab order.
 
 The right part hides by itself if there is no room for it.
 """
@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.chat.transcript_view import TranscriptView
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.context.context_panel import ContextPanel
 from desktop.i18n import tr
 from desktop.settings.settings_panel import SettingsPanel
@@ -39,12 +39,12 @@ FIRST_WIDTHS = (220, 730, 330)
 
 
 def fitted_size(size: QSize, screen: QRect) -> QSize:
-    """Only as large as a screen has room for with the window's frame."""
+    """Leaves room for the window's frame."""
     return size.boundedTo(screen.size() - FRAME)
 
 
 def fitted(window: QRect, screens: Sequence[QRect]) -> QRect:
-    """Onto the screen that shows most of it, or the first one."""
+    """Move the window onto the screen that shows most of it."""
     screen = max(screens, key=lambda each: _area(each.intersected(window)))
     size = window.size()
     if size.boundedTo(screen.size()) != size:
@@ -167,7 +167,7 @@ class SidePanel(QFrame):
         return self._make_settings()
 
     def show_page(self, page: int) -> None:
-        """Show the context (0) or the settings (1)."""
+        """The context (0) or the settings (1)."""
         self._buttons.button(page).setChecked(True)
         if page == 1 and self._pages.count() == 1:
             self._pages.addWidget(self.settings)
@@ -189,7 +189,7 @@ class SidePanel(QFrame):
 
 
 def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
-    """Widgets below `root` that Tab reaches, and `focused`, in visual order."""
+    """Widgets that Tab reaches, and `focused`, in visual order."""
     stops: list[QWidget] = []
     children = [child for child in root.children() if isinstance(child, QWidget)]
     for child in _by_lines(child for child in children if child.isVisibleTo(root)):
@@ -204,7 +204,7 @@ def tab_stops(root: QWidget, focused: QWidget | None = None) -> list[QWidget]:
 
 
 def move_focus(root: QWidget, forward: bool) -> bool:
-    """Cyclically, and scroll to it; False if there is none."""
+    """Move cyclically and scroll to it; False if there is none."""
     focused = QApplication.focusWidget()
     stops = tab_stops(root, focused)
     if not stops:

@@ -30,7 +30,7 @@ from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
 from desktop.pictures.screen_part import choose_screen_part
 from desktop.presets import ChatSettingsDialog
-from desktop.remote.servers_dialog import ServersDialog
+from desktop.remote.remote import ServersDialog
 from desktop.search.index import Hit
 from desktop.search.search_dialog import SearchDialog
 from desktop.server.server_page import LocalServerDialog
@@ -133,7 +133,7 @@ class WindowDialogs(QObject):
         self._search.begin(words)
 
     def open_hit(self, hit: Hit) -> None:
-        """At the message, with the match marked."""
+        """Show the message with the match marked."""
         if hit.message:
             self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
         else:
@@ -251,8 +251,7 @@ class WindowDialogs(QObject):
     def open_document(
         self, document: Document, choose: Choose | None = None, words: str = ""
     ) -> None:
-        """Show a document's text, where it has these words; with `choose`, the parts to read are
-        chosen for the draft."""
+        """Show where the words are; `choose` gets the parts to read for the draft."""
         size, room = self._parts.draft_size.size, None
         if choose is not None and size is not None:
             room = size.left + estimated_tokens(document)
@@ -295,7 +294,7 @@ class WindowDialogs(QObject):
             viewer.say_copied()
 
     def forget_copied(self) -> None:
-        """Clear a copied picture from the clipboard; at Python's end it would be freed too late."""
+        """At Python's end a copied picture would be freed too late."""
         data: QMimeData | None = QGuiApplication.clipboard().mimeData() if self._copied else None
         if data is not None and data.hasFormat(OURS):
             QGuiApplication.clipboard().clear()

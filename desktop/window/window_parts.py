@@ -116,17 +116,24 @@ class WindowParts(QObject):
         )
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
-        self.idle_prefill = IdlePrefill(
-            services, self.chat, self.chats, self.limit, self.replies, self.documents
-        )
+        self.idle_prefill = IdlePrefill(services, self.chat, self.chats, self.limit)
+        self.idle_prefill.settled.connect(self.draft_size.note_settled)
         # After the idle prefill: a title then reads only the question for it.
         self.titles = Titles(services, self.chats, self.replies)
-        self.predictions = Predictions(services, self.chat, self.drafts)
-        self.context = ContextController(self.chat, self.replies, self.idle_prefill, self.engine)
-        self.charts = ChartsController(services, self.chat, self.replies)
+        self.predictions = Predictions(services, self.chat)
+        self.context = ContextController(services, self.chat, self.idle_prefill)
+        self.charts = ChartsController(services, self.chat)
         self.search = SearchController(folders, self.tasks)
+        self.compare = CompareController(services)
+        self.compare.kept.connect(self.chats.read_again)
         self.deletion = Deletion(
-            services, self.chats, self.chat, self.pictures, self.search, folders
+            services,
+            self.chats,
+            self.chat,
+            self.pictures,
+            self.search,
+            folders,
+            self.compare.digests,
         )
         self.export = ExportController(services, self.chats, self.pictures)
         self.backup = BackupController(services, self.chats, self.export, folders)
@@ -135,8 +142,6 @@ class WindowParts(QObject):
         self.downloads = DownloadsController(self.tasks, self.settings, folders, self.secrets)
         self.library = LibraryController(self.tasks, self.settings, folders, self.downloads.folder)
         self.moves = MoveController(self.tasks, self.settings, self.library)
-        self.compare = CompareController(services)
-        self.compare.kept.connect(self.chats.read_again)
         self.server = ServerController(
             self.tasks, self.settings, self.engine, folders, self.library.find
         )
@@ -158,7 +163,7 @@ class WindowParts(QObject):
         self.server.begin()
 
     async def close(self) -> None:
-        """Store everything, carry out deletions, end the engine. Idempotent."""
+        """Store everything, delete what is due, end the engine. Idempotent."""
         if self.tasks.closed:
             return
         # A disk that fails or hangs must not keep the window open or the engine alive.

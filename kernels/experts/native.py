@@ -161,7 +161,7 @@ def alike(matrices: Sequence[Matrix]) -> Alike | None:
     native = [each for each in matrices if isinstance(each, NativeMatrix)]
     kinds = {
         (each.kernel, each.shape, each.widened, each.compiled, each.format, address(each.places),
-         each.bias is not None and each.bias.dtype)
+         each.scales is None, each.bias is not None and each.bias.dtype)
         for each in native
     }  # fmt: skip
     whole = 0 < len(native) == len(matrices) <= _MOST_EXPERTS and len(kinds) == 1

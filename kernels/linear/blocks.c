@@ -216,9 +216,11 @@ static void part_of_rows(const struct linear *all, long part, long row, long row
         float totals[AT_ONCE * COLUMN];
         const char *tile = (const char *)all->weight + output / COLUMN * blocks * tile_bytes(type);
         type->few(type, tile, blocks, step_rows + row, rows, all->rows, totals);
-        for (long each = 0; each < rows; each++)
+        for (long each = 0, count = smaller(COLUMN, end - output); each < rows; each++) {
+            scale_outputs(all, output, count, totals + each * COLUMN);
             memcpy(result + each * all->outputs_of_part, totals + each * COLUMN,
-                   smaller(COLUMN, end - output) * sizeof *totals);
+                   count * sizeof *totals);
+        }
     }
 }
 
@@ -242,6 +244,7 @@ static void multiply_expert(const void *given, long part, void *result) {
     long row = part / all->parts_of_row;
     struct linear own = all->each;
     own.weight = all->weights[all->ids[row]];
+    own.scales = all->scales ? all->scales[all->ids[row]] : 0;
     part_of_rows(&own, part % all->parts_of_row, (all->first + row) / all->share, 1, result);
 }
 

@@ -100,6 +100,12 @@ const struct block_type *block_type_of(int id);
 /* Rounds the rows of `given`: block b of row r is `to`[b * rows + r]. */
 void take_rows(const struct linear *given, struct row_block *to);
 
+/* Multiplies finished sums of `count` outputs by their scales. */
+static inline void scale_outputs(const struct linear *all, long output, long count, float *totals) {
+    const float *scales = all->scales;
+    for (long each = 0; scales && each < count; each++) totals[each] *= scales[output + each];
+}
+
 /* ------------------------------------------------------------------ where a tile has what */
 
 /* Four bits of each code: words of two neighbouring groups, one in the lower halves of bytes. */

@@ -18,18 +18,24 @@ _FLOATS = 2**20  # numbers turned into floats at a time
 class StoredRows:
     """Rows of blocks, uint8 [rows, row bytes], read when they are needed.
 
-    `fill(start, target)` reads rows from `start` on into a contiguous tensor.
+    `fill(start, target)` reads rows from `start` on into a contiguous tensor. The values of a row
+    are times its scale if there are `scales`, float32 [rows].
     """
 
-    def __init__(self, shape: tuple[int, int], fill: Callable[[int, Tensor], None]) -> None:
-        self.shape, self._fill = shape, fill
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        fill: Callable[[int, Tensor], None],
+        scales: Tensor | None = None,
+    ) -> None:
+        self.shape, self._fill, self.scales = shape, fill, scales
 
     @classmethod
-    def of(cls, rows: Tensor) -> StoredRows:
+    def of(cls, rows: Tensor, scales: Tensor | None = None) -> StoredRows:
         def fill(start: int, target: Tensor) -> None:
             target.copy_(rows[start : start + len(target)])
 
-        return cls((rows.shape[0], rows.shape[1]), fill)
+        return cls((rows.shape[0], rows.shape[1]), fill, scales)
 
     def fill(self, start: int, target: Tensor) -> None:
         self._fill(start, target)
@@ -48,22 +54,35 @@ class StoredRows:
                 read.append(self.tensor()[order])
             target.copy_(read[0][start : start + len(target)])
 
-        return StoredRows((len(order), self.shape[1]), fill)
+        scales = None if self.scales is None else self.scales[order]
+        return StoredRows((len(order), self.shape[1]), fill, scales)
 
     def split(self, count: int) -> list[StoredRows]:
         def part(first: int) -> StoredRows:
             rows = min(count, self.shape[0] - first)
+            scales = None if self.scales is None else self.scales[first : first + rows]
             return StoredRows(
-                (rows, self.shape[1]), lambda start, target: self.fill(first + start, target)
+                (rows, self.shape[1]),
+                lambda start, target: self.fill(first + start, target),
+                scales,
             )
 
         return [part(first) for first in range(0, self.shape[0], count)]
 
 
+def joined_scales(parts: Sequence[StoredRows]) -> Tensor | None:
+    if all(part.scales is None for part in parts):
+        return None
+    return torch.cat(
+        [torch.ones(part.shape[0]) if part.scales is None else part.scales for part in parts]
+    )
+
+
 class BlockFormat:
     """Weights [outputs, inputs] as rows of blocks of one type.
 
-    The stored form is one tensor, uint8 [outputs, row bytes]. With `columns`, int64 [inputs], the
+    The stored form is a tensor, uint8 [outputs, row bytes], and scales of rows if there are any,
+    float32 [outputs]. With `columns`, int64 [inputs], the
     matrix multiplies `given[:, columns]`: number i of each stored row belongs to column
     `columns[i]` of the rows that it is given.
     """
@@ -94,12 +113,18 @@ class BlockFormat:
         self, parts: Sequence[StoredRows], bias: Tensor | None, device: torch.device
     ) -> Matrix:
         """The matrix of `parts`, one below the other."""
-        rows = torch.cat([each.tensor() for each in parts])
-        return self.prepack((rows.to(device),), bias)
+        rows, scales = torch.cat([each.tensor() for each in parts]), joined_scales(parts)
+        kept = (rows,) if scales is None else (rows, scales)
+        return self.prepack(tuple(each.to(device) for each in kept), bias)
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (rows,) = kept
-        return DequantisingBlockMatrix(self, rows, bias)
+        return DequantisingBlockMatrix(self, kept, bias)
+
+    def floats(self, kept: QuantisedTensors, rows: slice) -> Tensor:
+        """The values of some rows, float32 [rows, inputs], on the CPU."""
+        blocks, *scales = (each[rows].cpu() for each in kept)
+        values = torch.from_numpy(dequantise(self.type, blocks.numpy()))
+        return values.mul_(scales[0][:, None]) if scales else values
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         return shape[0] * self.row_bytes
@@ -108,18 +133,19 @@ class BlockFormat:
 class DequantisingBlockMatrix(Matrix):
     """Dequantises to the type of its inputs, a strip of outputs at a time."""
 
-    def __init__(self, format: BlockFormat, rows: Tensor, bias: Tensor | None) -> None:
-        self._type, self._rows, self._bias = format.type, rows.cpu(), bias
-        self._columns, self._step = format.columns, max(1, _FLOATS // format.inputs)
-        self.num_bytes = rows.nbytes + (bias.nbytes if bias is not None else 0)
+    def __init__(self, format: BlockFormat, kept: QuantisedTensors, bias: Tensor | None) -> None:
+        self._format, self._kept, self._bias = format, tuple(each.cpu() for each in kept), bias
+        self._step = max(1, _FLOATS // format.inputs)
+        self.num_bytes = sum(each.nbytes for each in (*kept, bias) if each is not None)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        if self._columns is not None:
-            inputs = inputs[:, self._columns.to(inputs.device)]
-        result = inputs.new_empty(inputs.shape[0], self._rows.shape[0])
-        for start in range(0, self._rows.shape[0], self._step):
+        if self._format.columns is not None:
+            inputs = inputs[:, self._format.columns.to(inputs.device)]
+        num_outputs = self._kept[0].shape[0]
+        result = inputs.new_empty(inputs.shape[0], num_outputs)
+        for start in range(0, num_outputs, self._step):
             strip = slice(start, start + self._step)
-            weight = torch.from_numpy(dequantise(self._type, self._rows[strip].numpy()))
+            weight = self._format.floats(self._kept, strip)
             bias = None if self._bias is None else self._bias[strip]
             result[:, strip] = F.linear(inputs, weight.to(inputs.device, inputs.dtype), bias)
         return result

@@ -219,8 +219,10 @@ static void columns_of_many(const void *arguments, long part, void *result) {
             (const char *)given->weight + output / COLUMN * blocks * tile_bytes(all->type);
         memset(totals, 0, rows * WIDTH * sizeof *totals);
         some_columns(all, tile, pool_parts(end - output, COLUMN), totals);
-        for (long row = 0; row < given->rows; row++)
-            put_row(given, totals + row * WIDTH, row, output, smaller(WIDTH, end - output));
+        for (long row = 0, count = smaller(WIDTH, end - output); row < given->rows; row++) {
+            scale_outputs(given, output, count, totals + row * WIDTH);
+            put_row(given, totals + row * WIDTH, row, output, count);
+        }
     }
     tiles_end(&own, all->on_tiles > 0);
     free(totals);

@@ -30,10 +30,9 @@ from kernels.linear.gpu_parts import (
 )
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 
-MAX_ROWS = 4  # each is multiplied alone; with more, dequantising pays
-STEP = {"CHUNKS": 64, "num_warps": 1}  # 16 bytes each: a larger step needs too many registers
-_INPUTS = 1024  # of a step over floats
-_FLOATED = 128  # chunks of a program that dequantises
+MAX_ROWS = 3  # each is multiplied alone; with more, dequantising pays
+STEP = {"CHUNKS": 32, "num_warps": 1}  # of 16 bytes: larger steps need too many registers
+_FLOATED = 64  # chunks of a program that dequantises
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,8 @@ def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
 
 def in_words(codes: Tensor) -> Tensor:
     """Byte b of four words is four neighbouring inputs, which a thread loads at once."""
-    return codes.unflatten(-1, (-1, 4, 4)).transpose(-1, -2).reshape(codes.shape)
+    words: Tensor = codes.unflatten(-1, (-1, 4, 4))
+    return words.transpose(-1, -2).reshape(codes.shape)
 
 
 def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
@@ -102,18 +102,6 @@ def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
         **STEP, **constants(kind),
     )  # fmt: skip
     return outputs
-
-
-def few_rows_of_floats(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Like `few_rows`, with floats, faster than torch's product."""
-    assert dense_rows(inputs, weight) and inputs.shape[1] == weight.shape[1]
-    rows, outputs = inputs.shape[0], weight.shape[0]
-    result = torch.empty(rows, outputs, dtype=inputs.dtype, device=inputs.device)
-    _few_rows_of_floats[(rows * outputs,)](
-        inputs, weight, weight if bias is None else bias, result, rows, outputs, weight.shape[1],
-        inputs.stride(0), weight.stride(0), BIASED=bias is not None, INPUTS=_INPUTS, num_warps=1,
-    )  # fmt: skip
-    return result
 
 
 def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
@@ -153,34 +141,6 @@ def _few_rows(
         CHUNKS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
     tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty))
-
-
-@triton.jit(do_not_specialize=["num_rows"])
-def _few_rows_of_floats(
-    inputs: tl.tensor,
-    weight: tl.tensor,
-    bias: tl.tensor,
-    outputs: tl.tensor,
-    num_rows: int,
-    num_outputs: int,
-    num_inputs: int,
-    stride: int,
-    weight_stride: int,
-    BIASED: tl.constexpr,
-    INPUTS: tl.constexpr,
-) -> None:
-    row = (tl.program_id(0) % num_rows).to(tl.int64)
-    output = (tl.program_id(0) // num_rows).to(tl.int64)
-    total = tl.zeros([INPUTS], tl.float32)
-    for start in range(0, num_inputs, INPUTS):
-        column = start + tl.arange(0, INPUTS)
-        inside = column < num_inputs
-        number = tl.load(inputs + row * stride + column, inside, 0.0).to(tl.float32)
-        total += number * tl.load(weight + output * weight_stride + column, inside, 0.0)
-    result = tl.sum(total, 0)
-    if BIASED:
-        result += tl.load(bias + output)
-    tl.store(outputs + row * num_outputs + output, result.to(outputs.dtype.element_ty))
 
 
 @triton.jit

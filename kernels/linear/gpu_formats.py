@@ -15,25 +15,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.blocks.types import GGUFType, dequantise
+from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.gpu import (
     MAX_ROWS,
     GroupWeight,
-    few_rows_of_floats,
     in_words,
     pack_int4,
     pack_int8,
 )
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
-from kernels.linear.reference import (
-    Matrix,
-    PlainFormat,
-    PlainMatrix,
-    QuantisedTensors,
-    WeightFormat,
-)
+from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
 
 _LOG = logging.getLogger(__name__)
 # Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
@@ -82,19 +75,6 @@ class GpuMatrix(Matrix):
         return self.weight.aligned(inputs if self.columns is None else inputs[:, self.columns])
 
 
-class _GpuPlainMatrix(PlainMatrix):
-    def __call__(self, inputs: Tensor) -> Tensor:
-        if inputs.shape[0] > MAX_ROWS:
-            return super().__call__(inputs)
-        return few_rows_of_floats(inputs, self.weight, self.bias)
-
-
-class GpuPlainFormat(PlainFormat):
-    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (weight,) = kept
-        return _GpuPlainMatrix(weight, bias)
-
-
 class GpuInt8Format(Int8Format):
     def __init__(self) -> None:
         super().__init__(None)
@@ -122,7 +102,7 @@ class GpuInt4Format(Int4Format):
 
 
 Trial = tuple[str, Matrix, Matrix, int]
-"""A name, a matrix of 37 outputs on the device, the same in plain torch, and their inputs."""
+"""A name, a matrix of 5 outputs on the device, the same in plain torch, and their inputs."""
 
 
 @cache
@@ -156,7 +136,7 @@ def _tried(trials: Iterable[Trial], device: torch.device) -> Iterator[tuple[str,
 
 
 def _integer_trials(device: torch.device) -> Iterator[Trial]:
-    """The sizes end inside a tile, a group and a pair of groups."""
+    """The sizes end inside a step, a group and a pair of groups."""
     pairs: dict[str, tuple[WeightFormat, WeightFormat]] = {
         "int8": (GpuInt8Format(), Int8Format(None)),
         "int4": (GpuInt4Format(), Int4Format(packed=False)),
@@ -164,7 +144,7 @@ def _integer_trials(device: torch.device) -> Iterator[Trial]:
     generator = torch.Generator().manual_seed(0)
     for name, (weight_format, plain) in pairs.items():
         for num_inputs in (80, 1024):
-            weight = torch.randn(37, num_inputs, generator=generator).to(device)
+            weight = torch.randn(5, num_inputs, generator=generator).to(device)
             kept = weight_format.quantise(weight)
             yield name, weight_format.prepack(kept, None), plain.prepack(kept, None), num_inputs
 
@@ -190,9 +170,9 @@ class GpuBlockFormat(BlockFormat):
         self._dtype, self._stays = dtype, kernels and type in _BYTES
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        (rows,) = kept
         if not self._stays:
-            return _GpuPlainMatrix(self._floats(rows), bias)
+            return PlainMatrix(self._all_floats(kept), bias)
+        (rows,) = kept  # types that stay have no scales of rows
         columns = None if self.columns is None else self.columns.to(rows.device)
         return GpuMatrix(pack_blocks(self.type, rows), bias, columns)
 
@@ -201,15 +181,16 @@ class GpuBlockFormat(BlockFormat):
             return shape[0] * self.inputs * self._dtype.itemsize
         return shape[0] * self.inputs // self.type.block_values * _BYTES[self.type]
 
-    def _floats(self, rows: Tensor) -> Tensor:
+    def _all_floats(self, kept: QuantisedTensors) -> Tensor:
+        rows = kept[0]
         size = rows.shape[0], self.inputs
         weight = torch.empty(size, dtype=self._dtype, device=rows.device)
         order = torch.arange(self.inputs) if self.columns is None else self.columns
         step = max(1, _DEQUANTISED // self.inputs)
         for start in range(0, rows.shape[0], step):
             strip = slice(start, start + step)
-            values = torch.from_numpy(dequantise(self.type, rows[strip].cpu().numpy()))
-            weight[strip, order.to(rows.device)] = values.to(rows.device, self._dtype)
+            values = self.floats(kept, strip).to(rows.device, self._dtype)
+            weight[strip, order.to(rows.device)] = values
         return weight
 
 
@@ -235,7 +216,8 @@ def pack_blocks(type: GGUFType, rows: Tensor) -> GroupWeight:
             field(208, 210, torch.float16),
         )
     else:
-        tensors = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        codes, scales = in_words(field(2, 34, torch.int8)), field(0, 2, torch.float16)
+        return GroupWeight(type.name, shape, (codes, scales))
     return GroupWeight(type.name, shape, tensors)
 
 
@@ -258,7 +240,7 @@ def multiplies_blocks(device: torch.device) -> bool:
 def _block_trials(device: torch.device) -> Iterator[Trial]:
     generator = torch.Generator().manual_seed(0)
     for type, numbers in _NUMBERS.items():
-        blocks = torch.randint(0, 256, (37, 3, 256), dtype=torch.uint8, generator=generator)
+        blocks = torch.randint(0, 256, (5, 3, 256), dtype=torch.uint8, generator=generator)
         inputs = 3 * type.block_values
         blocks = blocks[:, :, : type.block_bytes].contiguous()
         for place in numbers:

@@ -12,7 +12,7 @@ from torch import Tensor, get_num_threads
 from kernels.blocks.grid import grid_codes
 from kernels.blocks.types import GGUFType
 from kernels.common.memory import Arena, FileArena
-from kernels.linear.blocks import BlockFormat, StoredRows
+from kernels.linear.blocks import BlockFormat, StoredRows, joined_scales
 from kernels.linear.native import NativeMatrix
 from kernels.linear.reference import Matrix, QuantisedTensors
 from kernels.native.library import Library, address
@@ -33,10 +33,11 @@ class NativeBlockMatrix(NativeMatrix):
         held: NativeBlockFormat,
         num_outputs: int,
         tiles: Tensor,
+        scales: Tensor | None,
         bias: Tensor | None,
     ) -> None:
         shape = (num_outputs, held.inputs)
-        super().__init__(library, "linear_blocks", shape, tiles, None, bias)
+        super().__init__(library, "linear_blocks", shape, tiles, scales, bias)
         self.format = held.type.id
         self.places = None if held.columns is None else held.columns.to(torch.int32)
 
@@ -67,12 +68,13 @@ class NativeBlockFormat(BlockFormat):
         self._library, self._arena = library, arena
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
-        return self.pack_rows([StoredRows.of(kept[0])], bias, _CPU)
+        return self.pack_rows([StoredRows.of(*kept)], bias, _CPU)
 
     def pack_rows(
         self, parts: Sequence[StoredRows], bias: Tensor | None, device: torch.device
     ) -> Matrix:
         """Rows go through a buffer that stays in a processor's cache."""
+        scales = joined_scales(parts)
         if not self._arena.filled and any(part.shape[0] % _COLUMN for part in parts[:-1]):
             parts = [StoredRows.of(torch.cat([part.tensor() for part in parts]))]
         num_outputs = sum(part.shape[0] for part in parts)
@@ -82,7 +84,7 @@ class NativeBlockFormat(BlockFormat):
         for part in () if self._arena.filled else parts:
             self._tile(part, tiles[column:])
             column += part.shape[0] // _COLUMN
-        matrix = NativeBlockMatrix(self._library, self, num_outputs, tiles, bias)
+        matrix = NativeBlockMatrix(self._library, self, num_outputs, tiles, scales, bias)
         matrix.mapped = self._arena.filled
         return matrix
 

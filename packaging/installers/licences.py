@@ -198,7 +198,7 @@ def index(app: Component, components: list[Component]) -> str:
         f"{app.name} {app.version} is under the {app.licence} licence: {app.key}/",
         "",
         "It contains the work of others. Each has a folder here with its texts; what Debian's",
-        "texts refer to lies in common-licenses/. waymark.cdx.json is the same for programs.",
+        "texts refer to is in common-licenses/. waymark.cdx.json is the same for programs.",
         "",
     ]
     for each in sorted(components, key=lambda each: each.key):

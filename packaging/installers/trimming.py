@@ -57,7 +57,8 @@ def is_shared(entry: Entry) -> bool:
 
 
 def linked(entries: list[Entry]) -> set[str]:
-    """The names of all shared libraries that the other files are linked with, directly or not."""
+    """The names of all shared libraries that the other files are linked with, directly or not.
+    Raises OSError and CalledProcessError: without an answer, libraries would be left out."""
     files = [entry for entry in entries if entry[2] != "SYMLINK"]
     shared = {PurePath(entry[0]).name: entry[1] for entry in files if is_shared(entry)}
     # The executables load it by name.
@@ -65,10 +66,12 @@ def linked(entries: list[Entry]) -> set[str]:
     waiting = [entry[1] for entry in files if shared and not is_shared(entry)]
     waiting += [shared[name] for name in needed]
     while waiting:
-        headers = subprocess.run(
-            ["objdump", "-p", waiting.pop()], capture_output=True, text=True, check=False
-        )
-        found = (set(NEEDED.findall(headers.stdout)) & shared.keys()) - needed
+        path = waiting.pop()
+        with open(path, "rb") as file:
+            if file.read(4) != b"\x7fELF":
+                continue
+        headers = subprocess.check_output(["objdump", "-p", path], text=True)
+        found = (set(NEEDED.findall(headers)) & shared.keys()) - needed
         needed |= found
         waiting += [shared[name] for name in found]
     # A link at the top stands for a library below, which others are linked with.

@@ -26,7 +26,6 @@ MOST_TESTS_PER_SOURCE = 1.10
 MOST_SINGLE_IMPORTERS = 0.26
 MOST_SINGLE_PROTOCOLS = 0
 MOST_FILES = 16
-LARGER_FOLDERS = {"desktop.chat"}
 LONGEST_FUNCTION = 60
 SHOWN = 10
 
@@ -258,7 +257,7 @@ def broken_rules(known: Mapping[str, Path]) -> list[str]:
         if group:
             found.append(f"{kind} import each other: {' <- '.join(group)}")
     for folder, size in folder_sizes(known).items():
-        if size > MOST_FILES and folder not in LARGER_FOLDERS:
+        if size > MOST_FILES:
             found.append(f"{folder} has {size} files, more than {MOST_FILES}")
     for length, where in functions(path for path in known.values() if "kernels" not in path.parts):
         if length > LONGEST_FUNCTION:

@@ -372,6 +372,14 @@
         <translation>{tokens} Token · {left} übrig</translation>
     </message>
     <message>
+        <source>1 token more than the context holds</source>
+        <translation>1 Token mehr, als in den Kontext passt</translation>
+    </message>
+    <message>
+        <source>{over} tokens more than the context holds</source>
+        <translation>{over} Token mehr, als in den Kontext passen</translation>
+    </message>
+    <message>
         <source>1 token, {over} more than the context has left</source>
         <translation>1 Token, {over} mehr als im Kontext übrig sind</translation>
     </message>
@@ -1088,6 +1096,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Oben anheften</translation>
     </message>
     <message>
+        <source>Trash ({})</source>
+        <translation>Papierkorb ({})</translation>
+    </message>
+    <message>
         <source>Move to folder</source>
         <translation>In Ordner verschieben</translation>
     </message>
@@ -1152,14 +1164,6 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Chat oder Ordner löschen (Entf)</translation>
     </message>
     <message>
-        <source>Deleted chats ({})</source>
-        <translation>Gelöschte Chats ({})</translation>
-    </message>
-    <message>
-        <source>Deleted ({})</source>
-        <translation>Gelöscht ({})</translation>
-    </message>
-    <message>
         <source>Unpin</source>
         <translation>Lösen</translation>
     </message>
@@ -1168,8 +1172,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Kein Titel enthält „{}“.</translation>
     </message>
     <message>
-        <source>Deleted chats</source>
-        <translation>Gelöschte Chats</translation>
+        <source>Trash</source>
+        <translation>Papierkorb</translation>
     </message>
     <message>
         <source>Restore</source>
@@ -1748,7 +1752,7 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Behalten einer Antwort</translation>
     </message>
     <message>
-        <source>Loading the model: {percent}%</source>
+        <source>Loading the model: {percent} %</source>
         <translation>Modell wird geladen: {percent} %</translation>
     </message>
     <message>
@@ -1914,6 +1918,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>Sent to {}.</source>
         <translation>Gesendet an {}.</translation>
+    </message>
+    <message>
+        <source>Printed to {}.</source>
+        <translation>Gedruckt in {}.</translation>
     </message>
     <message>
         <source>Importing {}…</source>
@@ -2568,8 +2576,8 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Sucht nach Modellen…</translation>
     </message>
     <message>
-        <source>No models yet. Get one, or add a folder that has some</source>
-        <translation>Noch keine Modelle. Holen Sie eines, oder fügen Sie einen Ordner hinzu</translation>
+        <source>No models in these folders. Get one, or add a folder that has some</source>
+        <translation>Keine Modelle in diesen Ordnern. Holen Sie eines, oder fügen Sie einen Ordner hinzu</translation>
     </message>
     <message>
         <source>{models}.</source>
@@ -3844,16 +3852,16 @@ Modell: {model}</translation>
         <translation>Grafikkarte (CUDA)</translation>
     </message>
     <message>
-        <source>On a processor, Automatic runs GGUF files as published, and other models in bfloat16 or float32, whichever is faster here. If memory is short, it uses int8 or int4: they take half and a third of the memory of bfloat16. Both reply faster, and differently.</source>
-        <translation>Auf einem Prozessor führt Automatisch GGUF-Dateien wie veröffentlicht aus und andere Modelle in bfloat16 oder float32, je nachdem, was hier schneller ist. Ist der Speicher knapp, verwendet es int8 oder int4: Sie brauchen die Hälfte und ein Drittel des Speichers von bfloat16. Beide antworten schneller, und anders.</translation>
+        <source>On a processor, Automatic runs GGUF, NVFP4 and MXFP4 files as published, and other models in bfloat16 or float32, whichever is faster here. If memory is short, it uses int8 or int4: they take half and a third of the memory of bfloat16. Both reply faster, and differently.</source>
+        <translation>Auf einem Prozessor führt Automatisch Dateien in GGUF, NVFP4 und MXFP4 wie veröffentlicht aus und andere Modelle in bfloat16 oder float32, je nachdem, was hier schneller ist. Ist der Speicher knapp, verwendet es int8 oder int4: Sie brauchen die Hälfte und ein Drittel des Speichers von bfloat16. Beide antworten schneller, und anders.</translation>
     </message>
     <message>
         <source>quantisation quantization bits dtype float16 bfloat16 float32 GGUF Q4_K_M</source>
         <translation>Quantisierung Bits dtype float16 bfloat16 float32 GGUF Q4_K_M</translation>
     </message>
     <message>
-        <source>As published (GGUF files)</source>
-        <translation>Wie veröffentlicht (GGUF-Dateien)</translation>
+        <source>As published (GGUF, NVFP4, MXFP4)</source>
+        <translation>Wie veröffentlicht (GGUF, NVFP4, MXFP4)</translation>
     </message>
     <message>
         <source>int8, half the memory</source>
@@ -4694,10 +4702,6 @@ Modell: {model}</translation>
         <translation>Öffnen eines Links</translation>
     </message>
     <message>
-        <source>Moved to Deleted chats, kept for {days} days: {title}</source>
-        <translation>Zu „Gelöschte Chats“ verschoben, {days} Tage aufbewahrt: {title}</translation>
-    </message>
-    <message>
         <source>Moved to the trash, kept for {days} days: {title}</source>
         <translation>In den Papierkorb verschoben, {days} Tage aufbewahrt: {title}</translation>
     </message>
@@ -5038,6 +5042,10 @@ Modell: {model}</translation>
         <translation>Text, Bilder oder beides</translation>
     </message>
     <message>
+        <source>Put it into the message as plain text</source>
+        <translation>Als einfachen Text in die Nachricht setzen</translation>
+    </message>
+    <message>
         <source>Remove this document</source>
         <translation>Dieses Dokument entfernen</translation>
     </message>
@@ -5090,6 +5098,14 @@ Modell: {model}</translation>
         <translation>Hinzufügen von Dateien</translation>
     </message>
     <message>
+        <source>Pasted text, {count} characters</source>
+        <translation>Eingefügter Text, {count} Zeichen</translation>
+    </message>
+    <message>
+        <source>Adding a pasted text</source>
+        <translation>Hinzufügen eines eingefügten Textes</translation>
+    </message>
+    <message>
         <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
         <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie auf das Dokument, um zuerst Seiten zu wählen.</translation>
     </message>
@@ -5104,6 +5120,10 @@ Modell: {model}</translation>
     <message>
         <source>it has more than {most} files. Add the ones you need.</source>
         <translation>er enthält mehr als {most} Dateien. Fügen Sie die hinzu, die Sie brauchen.</translation>
+    </message>
+    <message>
+        <source>there are no files in it.</source>
+        <translation>Er enthält keine Dateien.</translation>
     </message>
     <message>
         <source>files in it that are neither pictures nor documents: {count}.</source>
@@ -5822,10 +5842,6 @@ Modell: {model}</translation>
         <translation>Grafikspeicher</translation>
     </message>
     <message>
-        <source>It is {length} tokens long, and the context holds {limit}. Nothing was cut off.</source>
-        <translation>Sie ist {length} Token lang, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
-    </message>
-    <message>
         <source>Write a message first.</source>
         <translation>Schreiben Sie zuerst eine Nachricht.</translation>
     </message>
@@ -5860,14 +5876,6 @@ Modell: {model}</translation>
     <message>
         <source>This model&apos;s chat template has no place for pictures.</source>
         <translation>Die Chat-Vorlage dieses Modells hat keinen Platz für Bilder.</translation>
-    </message>
-    <message>
-        <source>No token of this model goes on with the reply in this form.</source>
-        <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
-    </message>
-    <message>
-        <source>The reply that is gone on with is not of this form.</source>
-        <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
     </message>
     <message>
         <source>Servers take only JSON, with or without a schema.</source>
@@ -6026,10 +6034,6 @@ Modell: {model}</translation>
         <translation>Das Modell bleibt, wo es war.</translation>
     </message>
     <message>
-        <source>Reading its headers ended the process that reads them.</source>
-        <translation>Beim Lesen seiner Kopfdaten endete der Prozess, der sie liest.</translation>
-    </message>
-    <message>
         <source>The address has to be like https://host or host:8000.</source>
         <translation>Die Adresse muss wie https://host oder host:8000 aussehen.</translation>
     </message>
@@ -6136,6 +6140,26 @@ Modell: {model}</translation>
     <message>
         <source>the disk has {left} GiB left, and Waymark leaves {floor} GiB free</source>
         <translation>auf dem Datenträger sind {left} GiB frei, und Waymark lässt {floor} GiB frei</translation>
+    </message>
+    <message>
+        <source>The messages take {length} tokens, and the context holds {limit}. Nothing was cut off.</source>
+        <translation>Die Nachrichten brauchen {length} Token, und in den Kontext passen {limit}. Nichts wurde abgeschnitten.</translation>
+    </message>
+    <message>
+        <source>No token of this model continues the reply in this format.</source>
+        <translation>Kein Token dieses Modells setzt die Antwort in diesem Format fort.</translation>
+    </message>
+    <message>
+        <source>The reply to continue is not in this format.</source>
+        <translation>Die Antwort, die fortgesetzt wird, hat nicht dieses Format.</translation>
+    </message>
+    <message>
+        <source>The format has become too complex to go on.</source>
+        <translation>Das Format ist zu komplex geworden, um fortzufahren.</translation>
+    </message>
+    <message>
+        <source>The process that reads its headers crashed.</source>
+        <translation>Der Prozess, der seine Kopfdaten liest, ist abgestürzt.</translation>
     </message>
     <message>
         <source>No such file or directory</source>

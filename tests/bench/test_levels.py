@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from tests.bench import machine
 from tests.bench.levels import LEVELS, Level, here
 from tests.bench.machine import Limits, Product
 from tests.bench.options import NAMES, parsed, title_of
+from tests.kernels.native.here import compiled_for
 from tests.sweeps import first_quick
 
 SEEN = """
@@ -96,10 +98,11 @@ def test_libraries_take_the_level(level: Level) -> None:
 
 
 @pytest.mark.slow
-def test_a_quick_run_is_at_the_level_that_it_names() -> None:
+def test_a_quick_run_is_at_the_level_that_it_names(shared_folder: Path) -> None:
     if not here():
         pytest.skip("levels are x86's")
     level = here()[0]
+    compiled_for(level.kernels, shared_folder)
     ran = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--quick", "--level", level.name,
          "--precision", "int8", "--threads", "1", "--peers", "float32"],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.bench.folders import NoRoomError, numbers_in, published, write_folder
 from tests.bench.options import parsed
 from tests.bench.shapes import RELEASES, ShapeError, chosen, described, names
@@ -148,6 +148,24 @@ def test_idle_experts_are_not_read(fused: bool, tmp_path: Path) -> None:
         if ".layers." in each and len(spec.shape) == 2
     )
     assert token_operations(files) == 2 * (multiplied - idle)
+
+
+def test_layers_with_the_keys_of_others_are_skipped_and_experts_beside_dense_ones_idle(
+    tmp_path: Path,
+) -> None:
+    small, large = (chosen(name, quick=True) for name in ("E2B", "26B-A4B"))
+    files = ModelFolder.open(write_folder(tmp_path / "small", small.config, fused=True))
+    multiplied = sum(
+        spec.num_elements
+        for name, spec in published(small.config, fused=True).items()
+        if any(f".layers.{layer}." in name for layer in range(15)) and len(spec.shape) == 2
+    )
+    assert token_operations(files) == 2 * multiplied
+    model = load(write_folder(tmp_path / "large", large.config, fused=True))
+    assert isinstance(model, Decoder)
+    tensors = published(large.config, fused=True)
+    idle = numbers_in(tensors, EXPERTS) * 6 // 8
+    assert 0 <= step_bytes(model) - 4 * (numbers_in(tensors) - idle) < 1024
 
 
 def test_a_folder_that_does_not_fit_is_refused(

@@ -17,8 +17,8 @@ from core.api.params import ModelSettings, Precision
 from core.layers.memory import checkpoint_bytes, kv_size
 from core.loading.registry import FAMILIES
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
 from core.weights.plan import Weights, plan_weights
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName
 from kernels.ops import Attend
 from tests.bench import __main__ as command

@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from core.layers.feed_forward import SparseExperts
+from core.layers.block import HybridBlock
+from core.layers.feed_forward import DenseAndSparse, SparseExperts, WithShared
 from core.models.decoder import Decoder
 from core.weights.container import Container
 from tests.bench.peer import PATCH_NUMBERS
@@ -36,11 +37,13 @@ def step_bytes(model: Decoder) -> int:
 
 def token_operations(folder: Container) -> int:
     """Operations a prompt token costs in the blocks' matrices; attention and what is recurrent
-    apart."""
+    apart. It skips the last layers if they share others' keys."""
     text = folder.config.get("text_config", folder.config)
+    layers, shared = text["num_hidden_layers"], text.get("num_kv_shared_layers", 0)
+    skipped = sum(_numbers(folder, f".layers.{each}.") for each in range(layers - shared, layers))
     experts = _numbers(folder, ".experts.")
     active = int(experts * active_experts(text)) if experts else 0
-    return 2 * (_numbers(folder, ".layers.") - experts + active)
+    return 2 * (_numbers(folder, ".layers.") - skipped - experts + active)
 
 
 def active_experts(text: Mapping[str, Any]) -> Fraction:
@@ -59,8 +62,13 @@ def image_operations(folder: Container, num_patches: int) -> int:
     return 2 * (matrices + merger + attention)
 
 
-def _sparse(block: object) -> Iterator[SparseExperts]:
-    return (part for part in vars(block).values() if isinstance(part, SparseExperts))
+def _sparse(part: object) -> Iterator[SparseExperts]:
+    """The sparse experts in a block, alone or next to dense layers."""
+    if isinstance(part, SparseExperts):
+        yield part
+    elif isinstance(part, HybridBlock | WithShared | DenseAndSparse | tuple):
+        for each in part if isinstance(part, tuple) else vars(part).values():
+            yield from _sparse(each)
 
 
 def _idle_bytes(layer: SparseExperts) -> int:

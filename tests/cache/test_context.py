@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from core.cache.state import Checkpoint, RecurrentState
 from core.layers.memory import FullAttentionSpec, LayerSpec
 from tests.api.prompts import END
 from tests.cache.worlds import HYBRID, PURE, World, prompt, turn
+from tests.storage.disks import RoomyFiles
 
 DEFAULT = CacheSettings(count=32, interval=1)
 
@@ -106,3 +108,34 @@ def test_D1_a_window_of_one_token_is_restored_from_disk(tmp_path: Path) -> None:
     world.restart()
     restored = world.request(made, DEFAULT)
     assert restored.tier == "disk" and not restored.failed
+
+
+class CountingFiles(RoomyFiles):
+    """Counts what is waited for."""
+
+    num_folders = num_transactions = 0
+
+    def sync_folder(self, folder: Path) -> None:
+        self.num_folders += 1
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        self.num_transactions += 1
+        super().commit(connection)
+
+
+def test_D2_messages_of_a_chat_that_have_512_tokens_together_are_written_at_once(
+    tmp_path: Path,
+) -> None:
+    files = CountingFiles()
+    world = World(HYBRID, folder=tmp_path, files=files)
+    # 8 tokens and less each, and the cuts of a grid of 8: 130 runs.
+    made = prompt(*(turn(*range(number % 7)) for number in range(130)))
+    world.request(made, DEFAULT, usage=Usage("chat"))
+    files.num_folders = files.num_transactions = 0
+    while world.cache.write_some():
+        pass
+    assert len(list(tmp_path.rglob("kv-*"))) == 130
+    tokens = made.num_tokens
+    assert files.num_folders == files.num_transactions == -(-tokens // 512) + 1
+    world.restart()
+    assert world.request(made, DEFAULT).tier == "disk"

@@ -8,9 +8,9 @@ import inspect
 import os
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 import qasync
@@ -76,7 +76,7 @@ class Loop:
     def __init__(self, loop: QEventLoop) -> None:
         self.loop = loop
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Awaitable[T]) -> T:
         result: T = self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
         return result
 
@@ -152,6 +152,11 @@ def open_parts(qloop: Loop, folders: Folders, engine: FakeEngine) -> Iterator[Op
 
 
 @pytest.fixture
+def parts(qloop: Loop, open_parts: OpenParts) -> WindowParts:
+    return qloop.run(open_parts())
+
+
+@pytest.fixture
 def open_app(
     qloop: Loop, qapp: QApplication, folders: Folders, engine: FakeEngine
 ) -> Iterator[OpenApp]:
@@ -170,6 +175,11 @@ def open_app(
         app.leave()
         qloop.run(_gone(app))
     qapp.processEvents()
+
+
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(open_app())
 
 
 async def _gone(app: App) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar, cast
 
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
@@ -18,9 +18,9 @@ from desktop.app import App
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import LiveReply
-from desktop.chat.user_row import UserRow
 from desktop.documents.documents import DocumentController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
@@ -32,6 +32,7 @@ from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
 
+Child = TypeVar("Child", bound=QObject)
 Widget = TypeVar("Widget", bound=QWidget)
 
 
@@ -57,6 +58,13 @@ def words(app: App, name: str) -> str:
 
 def type_in(app: App, text: str) -> None:
     app.window.page.composer.text.setPlainText(text)
+
+
+def child(of: QObject, kind: type[Child], name: str = "") -> Child:
+    """Find a child, visible or not."""
+    found = of.findChild(kind, name) if name else of.findChild(kind)
+    assert isinstance(found, kind)
+    return found
 
 
 def press_key(
@@ -118,9 +126,12 @@ def drop(app: App, data: QMimeData) -> None:
     page.dropEvent(QDropEvent(QPointF(at), action, data, left, none))
 
 
-def paste(app: App, data: QMimeData) -> None:
+def paste(app: App, data: QMimeData, plain: bool = False) -> None:
+    """Press Ctrl+V, or Ctrl+Shift+V."""
     QGuiApplication.clipboard().setMimeData(data)
-    app.window.page.composer.text.paste()
+    control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    keys = control | shift if plain else control
+    QTest.keyClick(app.window.page.composer.text, Qt.Key.Key_V, keys)
     # What a clipboard still holds when Python ends is freed too late, and the process crashes.
     QGuiApplication.clipboard().clear()
 
@@ -138,7 +149,7 @@ def no_drafts() -> Drafts:
     tasks = Tasks(lambda error: None)
     engine = EngineController(FakeEngine(), tasks)
     database = SimpleNamespace(run_now=lambda stored: [])
-    rest = {"tasks": tasks, "database": database, "settings": None}
+    rest = {"tasks": tasks, "database": database, "settings": None, "remote": None}
     services = cast(Services, SimpleNamespace(engine=engine, blobs=BlobStore(Path()), **rest))
     pictures = PictureController(services)
     return Drafts(services, pictures, DocumentController(services, pictures))

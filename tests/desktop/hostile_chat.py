@@ -19,7 +19,7 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, messages

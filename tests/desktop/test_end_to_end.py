@@ -18,9 +18,9 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.chat.chat_dialogs import FormatDialog
+from desktop.chat.compose.chat_options import FormatDialog
 from desktop.chat.data.json_body import DataView
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox
 from desktop.store.folders import SAMPLE_PICTURES, Folders
@@ -28,6 +28,7 @@ from desktop.store.tables import chats
 from desktop.store.tables.records import ReplyState
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import (
+    child,
     drop,
     ended,
     files,
@@ -326,8 +327,7 @@ async def a_schema_is_chosen(app: App) -> None:
 
 
 async def is_a_valid_table(row: ReplyRow) -> None:
-    validity = row.findChild(QLabel, "replyValidity")
-    assert isinstance(validity, QLabel)
+    validity = child(row, QLabel, "replyValidity")
     await until(validity.text)
     assert validity.text() == "Valid against the schema."
     assert row.findChild(DataView) is not None

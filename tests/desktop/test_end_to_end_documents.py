@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+from PySide6.QtCore import QMimeData
+
 from core.api.events import Prepared
 from desktop.app import App
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.hands import drop, ended, files, press, stats_of, type_in
+from tests.desktop.hands import drop, ended, files, paste, press, stats_of, type_in
 from tests.desktop.test_end_to_end import answer, with_model
 from tests.documents import pdf
 
@@ -34,13 +37,19 @@ async def prepared(app: App, told: list[Prepared], count: int, what: str) -> Pre
     return told[count - 1]
 
 
+@pytest.mark.parametrize("is_pasted", [False, True], ids=["a file", "a pasted text"])
 async def test_U3_a_document_is_read_once_also_after_a_restart(
-    open_app: OpenApp, folders: Folders, tmp_path: Path
+    open_app: OpenApp, folders: Folders, tmp_path: Path, is_pasted: bool
 ) -> None:
     app, _ = await with_model(open_app, folders)
     told: list[Prepared] = []
     app.parts.idle_prefill.prepared.connect(lambda _end, event: told.append(event))
-    drop(app, files([a_pdf(tmp_path, 24)]))
+    if is_pasted:
+        data = QMimeData()
+        data.setText("the red circle of an old house is near that green star\n" * 200)
+        paste(app, data)
+    else:
+        drop(app, files([a_pdf(tmp_path, 24)]))
     read = await prepared(app, told, 1, "the document is read ahead")
     (document,) = app.parts.chat.draft.ready_documents()
     assert document.tokens is not None and document.tokens > 2_000

@@ -12,7 +12,7 @@ from core.api.errors import PromptTooLongError
 from core.api.events import Prepared
 from core.client.requests import Request
 from desktop.app import App
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import ReplyState

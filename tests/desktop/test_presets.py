@@ -29,10 +29,7 @@ def set_temperature(app: App, text: str) -> None:
     field.editingFinished.emit()
 
 
-async def test_own_values_reach_requests_of_their_chat_alone(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_own_values_reach_requests_of_their_chat_alone(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "one")).finish("first")
     await ended(app)
     opened(app)
@@ -62,17 +59,15 @@ async def test_own_values_reach_requests_of_their_chat_alone(
     assert "sampling.temperature" not in app.parts.chat.own
 
 
-async def test_a_refused_value_changes_nothing(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_a_refused_value_changes_nothing(app: App, engine: FakeEngine) -> None:
     opened(app)
     set_temperature(app, "1000")
     assert app.parts.chat.own == {}
 
 
 async def test_the_thinking_switch_is_of_the_chat_and_of_what_is_read_in_idle_time(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await until(lambda: find(app, QAbstractButton, "thinkingSwitch").isVisible())
     asked = await send(app, engine, "one")
     assert asked.command.thinking is None
@@ -89,9 +84,8 @@ async def test_the_thinking_switch_is_of_the_chat_and_of_what_is_read_in_idle_ti
 
 
 async def test_a_preset_bundles_and_new_chats_begin_with_the_default_one(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await open_app()
     opened(app)
     app.parts.chat.instruct("Answer in verse.")
     app.parts.chat.ask_for(JSON)

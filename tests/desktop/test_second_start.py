@@ -41,9 +41,8 @@ def start(folders: Folders) -> subprocess.Popen[bytes]:
 
 
 async def test_a_second_start_ends_well_and_raises_the_first_window(
-    open_app: OpenApp, folders: Folders, raises: list[str]
+    folders: Folders, raises: list[str], app: App
 ) -> None:
-    app = await open_app()
     lock = DataFolderLock(folders.data)
     app.window.showMinimized()
     second = start(folders)
@@ -82,9 +81,8 @@ async def test_a_first_that_does_not_answer_is_given_up(
     ids=["link", "folder", "words", "name"],
 )
 async def test_whatever_else_is_put_there_changes_nothing(
-    open_app: OpenApp, folders: Folders, raises: list[str], put: Callable[[Path], object]
+    folders: Folders, raises: list[str], put: Callable[[Path], object], app: App
 ) -> None:
-    app = await open_app()
     before = seen(app)
     put(asking_folder(folders.data))
     there = sorted(asking_folder(folders.data).rglob("*"))

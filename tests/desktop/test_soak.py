@@ -25,7 +25,7 @@ from desktop.settings.controls import NumberBox
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop import conftest
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.hands import drop, ended, files, find, thumbnails
+from tests.desktop.hands import child, drop, ended, files, find, thumbnails
 from tests.desktop.test_end_to_end import answer, with_model
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
@@ -136,8 +136,7 @@ class Day:
 
     async def _new_chat(self) -> None:
         app = self._app
-        action = app.window.findChild(QAction, "actionNewChat")
-        assert action is not None
+        action = child(app.window, QAction, "actionNewChat")
         action.trigger()
         await until(lambda: app.parts.transcript.rows == [])
         chats = app.parts.chat_list.chats

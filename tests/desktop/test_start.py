@@ -24,6 +24,7 @@ from desktop.store.tables.schema import MIGRATIONS
 from desktop.window.main_window import MainWindow
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.hands import child
 from tests.desktop.store.damage import (
     CHATS,
     SECRET,
@@ -221,8 +222,8 @@ async def test_H7_what_was_saved_of_damaged_chats_stands_beside_the_window(
     zero_page(folders.database, root_of(folders.database, "messages_of_chat"))
     folders.settings_file.write_text('{"cache": {"count": "many"}}')
     app = await open_app()
-    box = app.window.findChild(QMessageBox, "startNotice")
-    assert box is not None and box.isVisible() and not box.isModal()
+    box = child(app.window, QMessageBox, "startNotice")
+    assert box.isVisible() and not box.isModal()
     # Both are said, and neither goes by itself.
     said = box.informativeText()
     assert f"{CHATS} chats, " in said and "chats.damaged-" in said and "cache.count" in said

@@ -15,7 +15,7 @@ from core.api.params import ModelSettings
 from core.engine import loaded
 from core.loading.plan import ModelPlan
 from core.model_files import LookingTime
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.oracle.tiny_lfm2_vl import write_lfm2_vl
 
 

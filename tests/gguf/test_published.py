@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType
@@ -32,7 +33,7 @@ from kernels.dispatch import Backend, backend
 from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix
 from tests.gguf.conftest import ConvertedOf
-from tests.gguf.rewriting import Change, Data, blocks, decoded, rewrite
+from tests.gguf.rewriting import Change, Data, as_float32, blocks, decoded, rewrite
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.loading.keeping import WRITTEN_NS, kept_in, store_in
 from tests.loads import load_model
@@ -135,6 +136,40 @@ def test_G2_a_gpu_multiplies_the_same_numbers(
     assert chosen.precision == PUBLISHED and chosen.kernels.name == kernels.name
     assert kernels.name.endswith("matrices reference, blocks") and {1, 17} <= rows
     assert deviation(in_blocks, plain) < CLOSE
+
+
+@pytest.mark.parametrize("name", ["wide", "wide-moe"])
+def test_G2_scales_of_tensors_multiply_finished_sums(
+    name: str, converted: ConvertedOf, tmp_path: Path
+) -> None:
+    """As llama.cpp's converter writes NVFP4: one scale, or one for each expert."""
+    generator, scales = np.random.default_rng(0), dict[str, Data]()
+
+    def change(tensor: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
+        if data.shape[-1] % 64 or not tensor.startswith("blk") or data.ndim < 2:
+            return as_float32(tensor, data)
+        if "norm" in tensor or "conv1d" in tensor or "inp" in tensor:
+            return as_float32(tensor, data)
+        made = generator.integers(0, 256, (*data.shape[:-1], data.shape[-1] // 64, 36), np.uint8)
+        made[..., :4] = generator.integers(40, 56, made[..., :4].shape)
+        count = data.shape[0] if data.ndim == 3 else 1
+        size = 0.3 * generator.uniform(0.5, 1, count) / np.sqrt(data.shape[-1])
+        scales[f"{tensor.removesuffix('.weight')}.scale"] = size.astype(np.float32)
+        return made.reshape(*data.shape[:-1], -1), GGMLQuantizationType.NVFP4
+
+    source, file = converted(name).file, tmp_path / "model.gguf"
+    rewrite(source, file, change)
+    generator = np.random.default_rng(0)
+    rewrite(source, file, change, added=dict(scales))
+    container = open_files(file).container
+    assert isinstance(container, GGUFContainer)
+    assert ModelPlan(container).block_types() == ["NVFP4"]
+    scaled = [each for each in container.model.recipes.values() if any(each.scales)]
+    assert len(scaled) > 8 and {each.block_type for each in scaled} == {GGUFType.NVFP4}
+    for dtype, limit in ((torch.float32, CLOSE), (torch.bfloat16, 0.02)):
+        expected = logits(file, dtype, backend("reference", dtype))
+        found = logits(file, dtype, backend("reference", dtype, published=True))
+        assert deviation(found, expected) < limit and expected.std() > 0.1
 
 
 def test_G2_a_script_is_answered_as_published_and_again(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,42 +63,36 @@ CASES = [*(("wide", mix) for mix in MIXES), ("wide-moe", "MXFP4_MOE"), ("wide-mo
          *((name, "Q4_K_M") for name in OTHERS if name != "wide")]  # fmt: skip
 
 
-def cases(*given: tuple[str, str], missed: Collection[tuple[str, str]] = ()) -> list[object]:
+def cases() -> list[object]:
     """All but the quick one are slow, and build llama.cpp first where it isn't there."""
-    slow = [pytest.mark.slow, pytest.mark.timeout(BUILDING_S)]
-    fails = [pytest.mark.xfail(raises=AssertionError, strict=False, reason="see MISSED")]
+    slow = (pytest.mark.slow, pytest.mark.timeout(BUILDING_S))
     return [
-        pytest.param(
-            *case, id="-".join(case),
-            marks=[*(slow if case != QUICK else []), *(fails if case in missed else [])],
-        )
-        for case in given
-    ]  # fmt: skip
+        pytest.param(case, id="-".join(case), marks=() if case == QUICK else slow) for case in CASES
+    ]
 
 
-@dataclass(frozen=True)
 class Quantised:
     """A quantised file, and the folder of the model that it was converted from."""
 
-    file: Path
-    folder: Path
+    def __init__(self, name: str, mix: str, folder: Path, file: Path) -> None:
+        self.name, self.mix, self.folder, self.file = name, mix, folder, file
+
+    @cached_property
+    def oracle(self) -> Any:
+        return oracle_of(self, self.file.parent / "oracle")
 
 
-QuantisedOf = Callable[[str, str], Quantised]
-
-
-@pytest.fixture(scope="session")
-def quantised(converted: ConvertedOf, tmp_path_factory: pytest.TempPathFactory) -> QuantisedOf:
-    place = tmp_path_factory.mktemp("quantised")
-
-    @cache
-    def make(name: str, mix: str) -> Quantised:
-        build = llama_cpp(build=(name, mix) != QUICK)
-        made = converted(name)
-        file = quantise(build, made.file, place / f"{name}-{mix}.gguf", MIXES[mix])
-        return Quantised(file, made.folder)
-
-    return make
+# By module, so that all tests of a case follow one another and share its file and its oracle.
+@pytest.fixture(scope="module", params=cases())
+def quantised(
+    request: pytest.FixtureRequest,
+    converted: ConvertedOf,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Quantised:
+    name, mix = request.param
+    build, made = llama_cpp(build=request.param != QUICK), converted(name)
+    file = tmp_path_factory.mktemp("quantised") / f"{name}-{mix}.gguf"
+    return Quantised(name, mix, made.folder, quantise(build, made.file, file, MIXES[mix]))
 
 
 def oracle_of(made: Quantised, place: Path) -> Any:
@@ -146,45 +138,42 @@ def logits_of(oracle: Any, ids: tuple[int, ...]) -> Tensor:
     return logits
 
 
-@pytest.mark.parametrize(("name", "mix"), cases(*CASES))
-def test_G1_blocks_of_llama_quantize_have_their_exact_numbers(
-    name: str, mix: str, quantised: QuantisedOf
-) -> None:
+def test_G1_blocks_of_llama_quantize_have_their_exact_numbers(quantised: Quantised) -> None:
     types = set()
-    for each in gguf.GGUFReader(quantised(name, mix).file).tensors:
+    for each in gguf.GGUFReader(quantised.file).tensors:
         if each.tensor_type.name not in ("F32", "F16"):
             wanted = np.asarray(quants.dequantize(each.data, each.tensor_type), np.float32)
             given = dequantise(GGUFType[each.tensor_type.name], np.array(each.data))
             assert given.tobytes() == wanted.tobytes(), each.name
             types.add(each.tensor_type.name)
-    assert types >= TYPES_OF.get(mix, {mix})
+    assert types >= TYPES_OF.get(quantised.mix, {quantised.mix})
 
 
-@pytest.mark.parametrize(("name", "mix"), cases(*CASES))
 def test_G1_quantised_models_have_the_logits_of_their_dequantised_weights(
-    name: str, mix: str, quantised: QuantisedOf, tmp_path: Path
+    quantised: Quantised,
 ) -> None:
-    made, ids = quantised(name, mix), text(60)
-    expected = logits_of(oracle_of(made, tmp_path / "oracle"), ids)
-    model = load_model(open_files(made.file).container, CPU, torch.float32).model
+    ids = text(60)
+    expected = logits_of(quantised.oracle, ids)
+    model = load_model(open_files(quantised.file).container, CPU, torch.float32).model
     assert_same(our_logits(model, [ids]), expected[:, : model.vocab_size])
 
 
-@pytest.mark.parametrize(("name", "mix"), cases(*CASES, missed=MISSED))
 def test_G2_published_blocks_are_as_near_as_those_of_llama_cpp(
-    name: str, mix: str, quantised: QuantisedOf, tmp_path: Path
+    quantised: Quantised, request: pytest.FixtureRequest
 ) -> None:
     """Between products we round to bfloat16 and llama.cpp doesn't: both errors are expected."""
-    made = quantised(name, mix)
-    ids, theirs = llama_logits(llama_cpp(build=False), made.file, TEXT)
-    exact = logits_of(oracle_of(made, tmp_path / "oracle"), ids)[:, : theirs.shape[1]]
+    if (quantised.name, quantised.mix) in MISSED:
+        missed = pytest.mark.xfail(raises=AssertionError, strict=False, reason="see MISSED")
+        request.applymarker(missed)
+    ids, theirs = llama_logits(llama_cpp(build=False), quantised.file, TEXT)
+    exact = logits_of(quantised.oracle, ids)[:, : theirs.shape[1]]
     rounded, published = (
-        our_logits(load(made.file, precision=each).model, [ids])
+        our_logits(load(quantised.file, precision=each).model, [ids])
         for each in ("bfloat16", "published")
     )
     bound = math.hypot(usual_error(theirs, exact), usual_error(rounded, exact))
     best = exact.topk(2, dim=-1).values
     sure = best[:, 0] - best[:, 1] > (theirs - exact).abs().max()
-    assert sure.any() or name in ROUTED
+    assert sure.any() or quantised.name in ROUTED
     assert torch.equal(published.argmax(-1)[sure], exact.argmax(-1)[sure])
     assert 0 < usual_error(published, exact) <= NOISE * bound

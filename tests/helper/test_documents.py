@@ -10,7 +10,8 @@ import pytest
 from core.api import limits
 from core.api.errors import DocumentTooLargeError, DocumentUnreadableError
 from core.helper import documents, office
-from core.helper.documents import LONGEST_SECTION, DocumentTasks, html_text, sections
+from core.helper.documents import DocumentTasks, html_text
+from core.helper.sections import LONGEST_SECTION, sections
 from tests.documents import W, archive, docx, paragraph, pdf, xlsx
 
 

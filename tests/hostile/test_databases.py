@@ -13,8 +13,9 @@ import pytest
 
 from desktop.store import backups
 from desktop.store.database import open_database, open_or_salvage
-from desktop.store.tables import chats, drafts, messages, pictures
+from desktop.store.tables import attachments, chats, drafts, messages
 from desktop.store.tables.errors import StoreError
+from tests.hostile.counts import mutants
 from tests.hostile.databases import (
     WORDS,
     Files,
@@ -24,8 +25,8 @@ from tests.hostile.databases import (
     whole_files,
 )
 
-QUICK, ALL = 12, 1_000
-SHARE = 80
+QUICK, SHARE = 12, 44
+ALL = mutants(1_000)
 
 
 @dataclass(frozen=True)
@@ -147,4 +148,4 @@ def use(connection: sqlite3.Connection) -> None:
         assert found is not None and len(found.path) == len({each.id for each in found.path})
         messages.append_turn(connection, chat.id, "going on")
     chats.purge(connection)
-    pictures.collect_garbage(connection)
+    attachments.collect_pictures(connection)

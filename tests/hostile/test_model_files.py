@@ -15,7 +15,7 @@ import torch
 
 from core.api.errors import WaymarkError
 from core.vision.kinds import open_processor
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.safetensors_file import LENGTH_BYTES, read_header
 from kernels.dispatch import backend
 from kernels.native.library import compiled

@@ -26,7 +26,7 @@ from core.loading.precision import recalled
 from core.loading.tile_file import TILE_NOTES
 from core.storage.rows import TILES
 from core.storage.store import DiskStore
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.gguf.conftest import ConvertedOf, converted, converter
 from tests.gguf.rewriting import rewrite

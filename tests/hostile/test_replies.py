@@ -11,9 +11,9 @@ from pytestqt.qtbot import QtBot
 
 from desktop import theme
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import LiveReply, Row, Transcript
-from desktop.chat.transcript_view import TranscriptView
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from tests.desktop.bait import Bait

@@ -113,8 +113,6 @@ def _rows(*shape: int) -> Tensor:
 
 def _linear() -> None:
     row, weight = _rows(1, HIDDEN), _rows(HIDDEN, HIDDEN)
-    for bias in (None, weight[0]):
-        linear.few_rows_of_floats(row, weight, bias)
     values, scales = Int8Format(None).quantise(weight)
     eight = linear.pack_int8(values, scales.flatten())
     four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))

@@ -19,7 +19,8 @@ import torch
 from core.api.errors import EngineDiedError
 from core.api.model_info import HEADROOM_BYTES, TEXT_BYTES
 from core.api.params import ModelSettings
-from core.library.__main__ import recalled
+from core.library import machine as machines
+from core.library.__main__ import Remembered, conditions, recalled
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
 from core.library.machine import EngineNotes, Machine, expert_share
@@ -28,7 +29,7 @@ from core.loading import precision as choosing
 from core.loading.plan import ModelPlan
 from core.loading.precision import FLOAT32, PRECISIONS, Chooser, choose_precision
 from core.storage.store import DiskStore
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from desktop.models.fits import Memory, judge
 from desktop.store.folders import DEMO_MODEL
 from kernels.linear.reference import StoredFormat
@@ -44,8 +45,12 @@ CPU = torch.device("cpu")
 
 
 class Survey:
-    def __init__(self, folder: Path, command: list[str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, command: list[str] | None = None, known: Remembered | None = None
+    ) -> None:
         self.cache = folder / "library.json"
+        if known is not None:
+            self.cache.write_text(known.model_dump_json())
         self.contexts = folder / "contexts"
         self.devices: list[Device] = []
         self.found: dict[str, ModelFacts] = {}
@@ -85,8 +90,23 @@ def machine() -> Machine:
     return UnmeasuredMachine(CPU, {}, EngineNotes(Path("/nowhere"), {}))
 
 
-def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
-    survey = Survey(tmp_path)
+@pytest.fixture(scope="module")
+def known() -> Remembered:
+    """A survey's memory of this machine, with rates that took no time to measure."""
+    notes: dict[str, str] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machines, "measure", lambda *_: Rate(byte_s=1e-10, product_s=1e-12))
+        machine = Machine(CPU, {}, EngineNotes(Path("/nowhere"), notes))
+        machine.speeds()
+        machine.ways(ModelPlan(ModelFolder.open(DEMO_MODEL)))
+    return Remembered(conditions=conditions(), rates=machine.rates, notes=notes)
+
+
+def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path, known: Remembered) -> None:
+    # One rate is measured; test_looking_again... measures all.
+    first, *rates = known.rates
+    some = {name: known.rates[name] for name in rates}
+    survey = Survey(tmp_path, known=known.model_copy(update={"rates": some}))
     model = tmp_path / "demo"
     shutil.copytree(DEMO_MODEL, model)
     broken = write(tmp_path / "broken.gguf")
@@ -97,6 +117,8 @@ def test_a_survey_tells_remembers_and_notices_changes(tmp_path: Path) -> None:
     assert {way.precision for way in facts.ways} == PRECISIONS.keys()
     assert all(way.step_s > 0 and way.prompt_s > 0 for way in facts.ways)
     assert survey.found[str(broken)].trouble and survey.found[str(tmp_path / "gone")].trouble
+    measured = recalled(survey.cache).rates[first]
+    assert measured.byte_s > 0 and measured.product_s > 0
     (device,) = survey.devices
     assert device.name == "cpu" and all(each.step_s > 0 for each in device.speeds)
     survey.run(model, broken)
@@ -144,38 +166,31 @@ def test_a_process_that_tells_nothing_is_an_error(tmp_path: Path, code: str) -> 
 
 
 @pytest.mark.slow
-def test_facts_told_before_an_end_are_remembered(tmp_path: Path) -> None:
-    survey = Survey(tmp_path)
+def test_facts_told_before_an_end_are_remembered(tmp_path: Path, known: Remembered) -> None:
+    survey = Survey(tmp_path, known=known)
     model = tmp_path / "demo"
     shutil.copytree(DEMO_MODEL, model)
     survey.run(model)
-    known = recalled(survey.cache).models
-    assert len(known) == 1
+    told = recalled(survey.cache).models
+    assert len(told) == 1
     # As by a second process, which is asked for the others only.
     survey.run(write(tmp_path / "other.gguf"))
-    assert known.items() < recalled(survey.cache).models.items()
+    assert told.items() < recalled(survey.cache).models.items()
 
 
 @pytest.mark.slow
-def test_looking_again_measures_again_and_keeps_the_faster(tmp_path: Path) -> None:
-    survey = Survey(tmp_path)
-    model = tmp_path / "demo"
-    shutil.copytree(DEMO_MODEL, model)
-    survey.run(model)
-    way = survey.found[str(model)].ways[0]
-    stored = json.loads(survey.cache.read_text())
+def test_looking_again_measures_again_and_keeps_the_faster(
+    tmp_path: Path, known: Remembered
+) -> None:
     # As if the machine had been busy.
-    stored["rates"] = {name: {"byte_s": 1.0, "product_s": 0.0} for name in stored["rates"]}
-    stored["models"] = {
-        state: {**facts, "ways": [{**way, "step_s": 1e6} for way in facts["ways"]]}
-        for state, facts in stored["models"].items()
-    }
-    survey.cache.write_text(json.dumps(stored))
-    survey.run(model)
-    assert survey.found[str(model)].ways[0].step_s == 1e6
-    survey.run(model, again=True)
-    found = survey.found[str(model)].ways[0]
-    assert 0 < found.step_s < 20 * way.step_s and survey.devices[0].speeds[0].step_s < 100
+    slow = dict.fromkeys(known.rates, Rate(byte_s=1.0, product_s=0.0))
+    survey = Survey(tmp_path, known=known.model_copy(update={"rates": slow}))
+    survey.run(DEMO_MODEL)
+    busy = survey.found[str(DEMO_MODEL)].ways[0].step_s
+    assert busy > 1e6
+    survey.run(DEMO_MODEL, again=True)
+    found = survey.found[str(DEMO_MODEL)].ways[0].step_s
+    assert 0 < found < busy / 1_000 and survey.devices[0].speeds[0].step_s < 100
     assert all(rate.product_s == 0 for rate in recalled(survey.cache).rates.values())
 
 
@@ -248,16 +263,16 @@ def test_L4_a_release_needs_the_published_bytes_and_one_slice(
         assert -0.005 < ways[precision] - size_gb < 0.005 + slice_gb
 
 
-# Releases with all their layers, and of larger ones the first that take one or two GB.
+# Releases with their first layers, some of each kind, that take half a GB to two.
 MEASURED = {
-    "Qwen3.5-0.8B": 24,
-    "Granite-4.0-H-350M": 32,
-    "Falcon-H1-0.5B-Instruct": 36,
-    "LFM2-VL-450M": 16,
+    "Qwen3.5-0.8B": 8,
+    "Granite-4.0-H-350M": 12,
+    "Falcon-H1-0.5B-Instruct": 12,
+    "LFM2-VL-450M": 8,
     "LFM2-8B-A1B": 3,
     "Granite-4.0-H-Tiny": 3,
     "Olmo-Hybrid-7B": 4,
-    "Qwen3-VL-4B": 4,
+    "Qwen3-VL-4B": 2,
     "Qwen3.5-9B": 1,
 }
 # Which matrices are packed depends on the release alone, and their bytes on the precision alone.
@@ -345,13 +360,14 @@ def test_L4_the_choice_is_the_one_of_a_load(
 
 
 @pytest.mark.slow
-def test_another_measurement_of_the_engines_is_noticed(tmp_path: Path) -> None:
-    survey, store = Survey(tmp_path), DiskStore(tmp_path / "contexts")
-    survey.run(DEMO_MODEL)
-    (key,) = (each for each in recalled(survey.cache).notes if "faster type" in each)
+def test_another_measurement_of_the_engines_is_noticed(tmp_path: Path, known: Remembered) -> None:
+    (key,) = (each for each in known.notes if "faster type" in each)
+    slower = known.model_copy(update={"notes": {**known.notes, key: str(torch.float32)}})
+    survey, store = Survey(tmp_path, known=slower), DiskStore(tmp_path / "contexts")
+    kind, _, name = key.partition(" ")
     for fast in (torch.float32, torch.bfloat16):
-        kind, _, name = key.partition(" ")
-        store.write_note(kind, name, str(fast))
+        if fast == torch.bfloat16:
+            store.write_note(kind, name, str(fast))
         survey.run(DEMO_MODEL)
         first = survey.found[str(DEMO_MODEL)].ways[0].precision
         assert f"torch.{first}" == str(fast) and recalled(survey.cache).notes[key] == str(fast)

@@ -17,7 +17,7 @@ from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancell
 from core.loading.model import ReadModel, _Loading
 from core.loading.quantised_store import QuantisedStore
 from core.weights import spec as specs
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.loading.keeping import counted_reads, kept_in, settle, store_in

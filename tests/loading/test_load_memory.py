@@ -33,7 +33,7 @@ from tests.loading.keeping import store_in
 from tests.loads import estimate_bytes, load_model
 from core.api.params import ModelSettings
 from core.loading.precision import Chooser
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear import int4, int8, native
 

@@ -16,8 +16,8 @@ from core.api.errors import MissingTensorError
 from core.loading import plan as planning
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan
-from core.weights.folder import ModelFolder
 from core.weights.plan import plan_weights
+from core.weights.published.folder import ModelFolder
 from tests.models.quantised_folders import FORMATS, PLAIN, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts

@@ -15,8 +15,8 @@ from core.api.params import ModelSettings
 from core.engine import loaded
 from core.loading import plan as planning
 from core.loading.plan import ModelPlan
-from core.weights.folder import ModelFolder
 from core.weights.plan import plan_weights
+from core.weights.published.folder import ModelFolder
 from core.weights.table import FileTable, HeldTable
 from kernels.dispatch import backend
 from tests.bench.folders import DEMO

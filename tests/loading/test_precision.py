@@ -22,7 +22,7 @@ from core.loading.precision import (
     choose_precision,
 )
 from core.storage.store import DiskStore
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.storage.disks import RoomyFiles
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

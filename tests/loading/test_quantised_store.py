@@ -22,7 +22,7 @@ from core.loading.quantised_store import (
 )
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.safetensors_file import read_header
 from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format

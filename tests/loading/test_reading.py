@@ -28,8 +28,8 @@ from core.loading.plan import check_plain
 from core.loading.reading import TensorReader
 from core.weights import spec as specs
 from core.weights import stream
-from core.weights.folder import ModelFolder
 from core.weights.memory import allocate
+from core.weights.published.folder import ModelFolder
 from core.weights.safetensors_file import WeightsFile, read_header
 from core.weights.spec import TensorSpec, Use, WeightPlan, bytes_to_read
 from core.weights.table import FileTable

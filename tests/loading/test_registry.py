@@ -16,8 +16,8 @@ from torch import Tensor
 from core.api.errors import MissingTensorError, NotEnoughMemoryError, UnknownArchitectureError
 from core.api.model_info import HEADROOM_BYTES
 from core.loading.model import ReadModel
-from core.weights.folder import ModelFolder
 from core.weights.memory import TRIM_BYTES
+from core.weights.published.folder import ModelFolder
 from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 

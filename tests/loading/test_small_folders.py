@@ -18,7 +18,7 @@ from core.layers import runs
 from core.layers.feed_forward import SwiGLU
 from core.loading.plan import MATRIX_BYTES, ModelPlan
 from core.weights import safetensors_file
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.spec import Shape
 from tests.layers.sources import random_weights
 from tests.weights.files import write_sparse
@@ -33,7 +33,7 @@ import torch
 
 from core.api.errors import WaymarkError
 from core.loading.plan import ModelPlan
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.api.model_info import HEADROOM_BYTES
 
 def peak():

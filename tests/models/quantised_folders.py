@@ -50,6 +50,8 @@ class Published:
             return parts, packers.fp8_weights(parts)
         if self.title in WHOLE:
             return packers.nvfp4(outputs, inputs, whole=WHOLE[self.title], seed=seed)
+        if self.title == "mxfp4":
+            return packers.mxfp4(outputs, inputs, seed)
         symmetric = self.title == "gptq"
         dtype = torch.bfloat16 if self.title == "compressed" else torch.float16
         layer = packers.known(outputs, inputs, GROUP, symmetric=symmetric, dtype=dtype, seed=seed)
@@ -65,6 +67,15 @@ def _packed_config(**weights: Any) -> dict[str, Any]:
         "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme | weights}},
         "ignore": ["lm_head", "re:.*visual.*", "re:.*in_proj_[ab]+$", "re:.*mlp.gate$"],
     }
+
+
+def float4_config(title: str) -> dict[str, Any]:
+    if title == "modelopt":
+        left_out = ["lm_head", "model.visual*", "*in_proj_a", "*in_proj_b", "*mlp.gate"]
+        return {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": left_out}
+    size, strategy = (16, "tensor_group") if title == "nvfp4" else (32, "group")
+    weights = _packed_config(type="float", strategy=strategy, group_size=size)
+    return weights | {"format": f"{title}-pack-quantized"}
 
 
 FORMATS = {
@@ -116,19 +127,7 @@ FORMATS = {
             },
         ),
         Published("compressed", _packed_config(symmetric=False)),
-        Published(
-            "nvfp4",
-            _packed_config(type="float", strategy="tensor_group", group_size=16)
-            | {"format": "nvfp4-pack-quantized"},
-        ),
-        Published(
-            "modelopt",
-            {
-                "quant_method": "modelopt",
-                "quant_algo": "NVFP4",
-                "ignore": ["lm_head", "model.visual*", "*in_proj_a", "*in_proj_b", "*mlp.gate"],
-            },
-        ),
+        *(Published(title, float4_config(title)) for title in WHOLE),
     )
 }
 

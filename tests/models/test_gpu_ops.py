@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.kernels.gpu import ON_GPU

@@ -26,7 +26,7 @@ from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.reading import TensorReader
 from core.weights import stream
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import estimate_bytes, load_model
 from tests.models.quantised_folders import FORMATS, WEIGHTS, WHOLE, edit_config, write_twins
@@ -113,7 +113,7 @@ def test_a_model_with_experts_answers_like_its_plain_twin(
     packed, plain = (load(path).model for path in folders)
     expected = our_logits(plain, [text(70)], [64])
     assert torch.equal(our_logits(packed, [text(70)], [64]), expected)
-    names = ModelFolder.open(folders[0]).tensors
+    names = ModelFolder.open(folders[0]).files[0].tensors
     marked = [name for name in names if ".experts.7.down_proj." in name]
     assert len(marked) > 1 and any(name.endswith("mlp.gate.weight") for name in names)
 
@@ -200,17 +200,19 @@ def test_a_packed_embedding_is_found(
 
 @pytest.mark.parametrize("title", TITLES)
 def test_the_estimate_counts_loaded_bytes(title: str, made: dict[str, tuple[Path, Path]]) -> None:
-    """The bytes of the plain twin, and of one layer at a time while it is read."""
+    """The bytes of the plain twin, and of one layer at a time while it is read. Floats of 4 bits
+    are read some groups at a time."""
     packed, plain = (ModelFolder.open(path) for path in made[title])
     for dtype in (torch.float32, torch.bfloat16):
         read = [ModelPlan(each).held(dtype).bytes_while_read() for each in (packed, plain)]
         beside = read[0] - read[1]
-        assert 0 < beside <= 4 * 256 * 64  # the largest packed layer is q_proj, 256 x 64
+        # The largest packed layer is q_proj, 256 x 64.
+        assert beside == 0 if title in WHOLE else 0 < beside <= 4 * 256 * 64
     on_disk = sum(file.num_bytes for file in packed.files)
     assert estimate_bytes(packed, torch.float32) > 1.2 * on_disk
 
 
-@pytest.mark.parametrize("title", TITLES)
+@pytest.mark.parametrize("title", [each for each in TITLES if each not in WHOLE])
 def test_a_small_tensor_that_changes_while_loading(
     title: str, copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError
 from core.loading.reading import TensorReader
 from core.weights import smoothing as balance
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import Backend, backend
 from kernels.linear.reference import Integers, PlainFormat, WeightFormats
 from tests.loads import load_model

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory

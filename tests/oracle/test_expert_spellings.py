@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.weights.folder import ModelFolder
 from core.weights.plan import Weights
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from kernels.linear.reference import Integers
 from tests.loads import load_model

@@ -19,6 +19,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     CUTS,
@@ -29,6 +30,7 @@ from tests.oracle.runs import (
     assert_same,
     deviation,
     greedy,
+    inputs,
     load,
     make_pair,
     oracle_logits,
@@ -465,6 +467,16 @@ def test_greedy_tokens_are_the_same(pair: Pair, row: Row) -> None:
 @CUTS
 def test_cuts_equal_one_shot(pair: Pair, cuts: Sequence[int]) -> None:
     assert_cuts(pair, LONG, cuts)
+
+
+def test_only_wanted_rows_pass_the_last_layers(pair: Pair) -> None:
+    given, rows = inputs(pair.model, LONG), [0, 69, 149]
+    all_rows, few = (ConcatenatingMemory(pair.model.layer_specs) for _ in range(2))
+    pair.model.forward(*given, all_rows)
+    found = pair.model.logits(pair.model.forward(*given, few, wanted=rows))
+    assert_same(found, oracle_logits(pair, LONG)[rows])
+    for kept, expected in zip(few.rows.values(), all_rows.rows.values(), strict=True):
+        assert all(map(torch.equal, kept, expected))
 
 
 def test_a_state_that_is_not_carried_over_shows(pair: Pair, row: Row) -> None:

@@ -17,7 +17,7 @@ from core.engine.passes.prefill import Prefill
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan
 from core.models.decoder import Decoder
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import (

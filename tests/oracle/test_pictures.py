@@ -33,7 +33,7 @@ from core.engine.debug import check_positions
 from core.text.chat_text import ChatText
 from core.vision.kinds import open_processor
 from core.weights import spec as specs
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.loads import load_model
 from tests.oracle import (

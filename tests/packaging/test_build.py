@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -95,3 +96,22 @@ def test_an_engine_that_sees_nothing_in_a_picture_ends_the_build(
     else:
         with pytest.raises(SystemExit, match=r"for this: Nothing\."):
             build.ask()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a shell")
+@pytest.mark.parametrize("program", ["exit 1", None], ids=["fails", "is missing"])
+def test_without_what_tells_the_libraries_of_a_program_none_is_left_out(
+    program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if program is not None:
+        (tmp_path / "objdump").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "objdump").chmod(0o755)
+    (tmp_path / "program").write_bytes(b"\x7fELF")
+    (tmp_path / "words").write_bytes(b"words")
+    linked = script("trimming").linked
+    library = ("libfound.so", str(tmp_path / "libfound.so"), "BINARY")
+    # Nothing is asked about what is no program.
+    assert linked([library, ("words", str(tmp_path / "words"), "DATA")]) == {"words"}
+    with pytest.raises((OSError, subprocess.CalledProcessError)):
+        linked([library, ("program", str(tmp_path / "program"), "BINARY")])

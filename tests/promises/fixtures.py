@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from gguf import GGMLQuantizationType
+from safetensors.torch import load_file, save_file
 
 from core.api.chat import ImagePart
 from core.api.model_info import HEADROOM_BYTES
@@ -24,7 +25,8 @@ from kernels.native.library import compiled
 from tests.gguf.families import Converter, convert
 from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models
-from tests.loading.keeping import WRITTEN_NS
+from tests.loading.keeping import WRITTEN_NS, settle
+from tests.models.quantised_folders import FORMATS, WEIGHTS, write_twins
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
@@ -240,12 +242,18 @@ BLOCKS: dict[str, tuple[dict[str, str], str]] = {
         "Q4_K",
     ),
 }  # fmt: skip
-PUBLISHED = [(name, "published") for name in BLOCKS]
+# A folder of a hybrid, whose matrices have scales of their own.
+FLOAT4 = "nvfp4"
+PUBLISHED = [(name, "published") for name in (*BLOCKS, FLOAT4)]
 # The same, mapped from the file of tiles that an earlier load kept.
-MAPPED = [(name, "mapped") for name in BLOCKS]
+MAPPED = [(name, "mapped") for name in (*BLOCKS, FLOAT4)]
 # Of each kind of layer, template and picture one; the others are tested by `make test-slow`.
 FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear", "headed",
        "lfm2_vl", "llama", "gemma3", "gemma4")  # fmt: skip
+
+# One for each way to place a picture: on a grid with states and without, in tiles, in slices on a
+# canvas, and in a line of a pure transformer.
+SEEING = ("hybrid", "qwen3_vl", "lfm2_vl", "minicpm_v4_7", "gemma4")
 
 
 def families(*names: str) -> list[object]:
@@ -279,6 +287,19 @@ def write_blocks(folder: Path, name: str) -> Path:
     return made
 
 
+def write_float4(folder: Path, name: str) -> Path:
+    """A hybrid's folder. It never ends a reply, as those of `write_blocks`, nor repeats a few
+    tokens as it would with weights as small as FORMATS has."""
+    packed, _ = write_twins(folder, FORMATS[name], Tiny(layers="LF", hidden=64, mlp=128, seed=25))
+    tensors = load_file(packed / WEIGHTS)
+    tensors["model.language_model.embed_tokens.weight"][min(map(token_id, SPECIAL)) :] = 0
+    for each in (each for each in tensors if each.endswith("global_scale")):
+        tensors[each] /= 3.3
+    save_file(tensors, packed / WEIGHTS)
+    settle(packed)
+    return packed
+
+
 @pytest.fixture(scope="package", autouse=True)
 def one_thread() -> Iterator[None]:
     """Tiny operations cost less than waking a second thread."""
@@ -296,6 +317,8 @@ def _write(folder: Path, name: str) -> Path:
     if name in BLOCKS:
         folder.mkdir()
         return write_blocks(folder, name)
+    if name == FLOAT4:
+        return write_float4(folder, name)
     if name in MODELS:
         write_folder(folder, MODELS[name])
     else:
@@ -312,7 +335,7 @@ def _load(folder: Path, precision: str, wish: str) -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of one of MODELS, or of the tables after it, or a file of BLOCKS."""
+    """The folder of one of MODELS, of the tables after it or of FLOAT4, or a file of BLOCKS."""
 
     def make(name: str) -> Path:
         if name not in _FOLDERS:
@@ -323,7 +346,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 
 def load_mapped(file: Path, folder: Path) -> LoadedModel:
-    """The second load of a file of BLOCKS, as with too little memory for them."""
+    """The second load of a model in blocks, as with too little memory for them."""
 
     def without_room(plan: HeldPlan, *given: Any, **options: Any) -> ReadModel:
         room = plan.num_bytes - plan.mapped_bytes + HEADROOM_BYTES

@@ -82,10 +82,16 @@ class CountingModel:
         return getattr(self._model, name)
 
     def forward(
-        self, embeddings: Tensor, positions: Tensor, memory: Any, *, image: bool = False
+        self,
+        embeddings: Tensor,
+        positions: Tensor,
+        memory: Any,
+        *,
+        image: bool = False,
+        wanted: Sequence[int] | None = None,
     ) -> Tensor:
         self.before_forward(len(self.fed))
-        hidden = self._model.forward(embeddings, positions, memory, image=image)
+        hidden = self._model.forward(embeddings, positions, memory, image=image, wanted=wanted)
         if not self.is_read:
             self.fed.append(len(embeddings))
         if image:

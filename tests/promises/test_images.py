@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 
 from core.api.chat import AssistantMessage, Message, ReplyIds
 from core.api.errors import ImageUnreadableError
-from tests.promises.fixtures import LoadedOf, PictureOf
+from tests.promises.fixtures import SEEING, LoadedOf, PictureOf
 from tests.promises.machine import (
     Answer,
     CountdownFlag,
@@ -27,26 +27,20 @@ from tests.promises.pictures import draw, part_of
 from tests.sweeps import thinned
 
 
-@pytest.fixture(
-    params=[
-        "hybrid",
-        "qwen3_vl",
-        "lfm2_vl",
-        "lfm3_vl",
-        "minicpm_v",
-        "minicpm_v4_7",
-        "nemotron_omni",
-        "gemma4",
-    ]
-)
+@pytest.fixture(params=SEEING)
 def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))
 
 
+# And those whose pictures differ only in where they begin and what a model makes of their pixels.
+EVERY = pytest.mark.parametrize(
+    "machine", [*SEEING, "lfm3_vl", "minicpm_v", "nemotron_omni"], indirect=True
+)
 ON_A_GRID = pytest.mark.parametrize("machine", ["hybrid", "qwen3_vl"], indirect=True)
 
 
+@EVERY
 def test_I1_a_new_question_after_a_picture_reads_only_itself(
     machine: Machine, picture: PictureOf
 ) -> None:
@@ -67,6 +61,7 @@ def test_I1_a_question_before_the_picture_encodes_nothing(
     assert second.evaluated > 64
 
 
+@EVERY
 def test_I2_a_second_picture_reuses_everything_before_it(
     machine: Machine, picture: PictureOf
 ) -> None:
@@ -81,6 +76,7 @@ def test_I2_a_second_picture_reuses_everything_before_it(
     assert end <= draft.reused and draft.stats.images_encoded == 0
 
 
+@EVERY
 def test_I3_a_swapped_picture_is_what_the_answer_is_about(
     machine: Machine, picture: PictureOf
 ) -> None:

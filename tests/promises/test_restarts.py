@@ -18,7 +18,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.loading.precision import BFLOAT16, PRECISIONS
 from core.storage.files import Files, Space
-from tests.promises.fixtures import MAPPED, FolderOf, LoadedOf, PictureOf
+from tests.promises.fixtures import MAPPED, SEEING, FolderOf, LoadedOf, PictureOf
 from tests.promises.machine import (
     Machine,
     chat_with_pictures,
@@ -34,14 +34,7 @@ from tests.storage.disks import PLENTY
 seeing = pytest.mark.parametrize(
     "kept",
     [
-        "hybrid",
-        "qwen3_vl",
-        "lfm2_vl",
-        "lfm3_vl",
-        "minicpm_v",
-        "minicpm_v4_7",
-        "nemotron_omni",
-        "gemma4",
+        *SEEING,
         *(pytest.param(each, marks=pytest.mark.slow) for each in MAPPED),
     ],
     indirect=True,

@@ -203,9 +203,9 @@ def test_D2_D3_S3_a_turn_writes_its_new_rows_of_windows_and_damage_costs_the_lat
     again = machine.ask(longer, sampling=SHORT)
     assert again.stats.restored_from == "disk" and again.reused == new_end
     same(again, expected)
-    # The newest rows are needed by the last checkpoint alone, others by those before it too.
-    newest = max(added)[0]
-    flip(next(tmp_path.rglob(newest)), 1_000)
+    # The reply's rows, the most, are needed by all new checkpoints, and not by the one before.
+    replied, _ = max(added, key=lambda each: each[1])
+    flip(next(tmp_path.rglob(replied)), 1_000)
     machine.restart()
     damaged = machine.ask(longer, sampling=SHORT)
     assert damaged.reused == end

@@ -220,6 +220,7 @@ class ScriptedEngine:
         self.counted: list[CountPrompt] = []
         self.cancelled: list[int] = []
         self.endless = "and so on"
+        self.disk_trouble: str | None = None
         self._answers = itertools.chain(answers, itertools.repeat(then))
         self._numbers = itertools.count(1)
 
@@ -254,7 +255,12 @@ class ScriptedEngine:
 
     def _events(self, number: int, answer: str | Failed | None) -> Iterator[Answer]:
         stats = RequestStats(
-            prompt_tokens=10, reused_tokens=7, evaluated_tokens=3, reply_tokens=2, ttft_s=0.5
+            prompt_tokens=10,
+            reused_tokens=7,
+            evaluated_tokens=3,
+            reply_tokens=2,
+            ttft_s=0.5,
+            disk_trouble=self.disk_trouble,
         )
         if isinstance(answer, Failed):
             yield answer.model_copy(update={"request": number})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import json
@@ -198,6 +199,22 @@ def test_a_body_that_never_ends_is_refused(served: Served, monkeypatch: pytest.M
     monkeypatch.setattr(endpoint, "BODY_S", 0.2)
     with connected(served, HEAD + b"Content-Length: 100\r\n\r\n{") as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_parts_of_an_answer_wait_for_no_acknowledgement(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = listening._Protocol.connection_made
+    at_once: list[int] = []
+
+    def look(protocol: listening._Protocol, transport: asyncio.Transport) -> None:
+        begin(protocol, transport)
+        connection = transport.get_extra_info("socket")
+        at_once.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(listening._Protocol, "connection_made", look)
+    assert served.raw("/health")[0] == 200
+    assert at_once and all(at_once)
 
 
 def test_nothing_said_is_in_the_logs(

@@ -120,11 +120,10 @@ def cut(text: str, places: list[int]) -> list[str]:
 @pytest.mark.parametrize("syntax", SYNTAXES)
 @given(places=st.lists(st.integers(0, 500), max_size=12))
 def test_a_call_is_read_however_it_arrives(syntax: ToolSyntax, places: list[int]) -> None:
-    arguments = {**ARGUMENTS, "town": "b"} if syntax == "xml" else ARGUMENTS
     said = "" if syntax == "llama3" else "I look. "
-    text, calls = read(syntax, cut(f"{said}\n{written(syntax, arguments)}\n", places))
+    text, calls = read(syntax, cut(f"{said}\n{written(syntax, ARGUMENTS)}\n", places))
     assert text == said.strip()
-    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("weather", arguments)]
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("weather", ARGUMENTS)]
     assert calls[0].id
 
 
@@ -296,6 +295,22 @@ def test_a_list_that_breaks_off_has_the_calls_before_and_loses_no_text(syntax: T
             text, calls = read(syntax, texts)
             assert [json.loads(call.arguments) for call in calls] == [{"town": "a", "unit": "C"}]
             assert text == f"{begin} {rest}"
+
+
+def test_a_value_in_tags_may_have_the_tags_that_end_it() -> None:
+    value = "a\n</parameter>\n</tool_call>\n</parameter>\n</function> b"
+    for last in ({}, {"unit": "C"}):
+        arguments = {"town": value, **last}
+        for texts in ([written("xml", arguments)], list(written("xml", arguments))):
+            text, (call,) = read("xml", texts)
+            assert text == "" and json.loads(call.arguments) == arguments
+
+
+def test_a_list_of_calls_may_follow_a_space() -> None:
+    call = written("mistral_list", ARGUMENTS).replace("][", "] [")
+    for texts in ([call], list(call)):
+        text, (found,) = read("mistral_list", texts)
+        assert text == "" and json.loads(found.arguments) == ARGUMENTS
 
 
 def test_the_id_that_a_model_writes_is_the_calls_and_is_given_once() -> None:

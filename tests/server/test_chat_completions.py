@@ -253,7 +253,7 @@ def test_a_prompt_that_ends_in_a_reply_continues_it(served: Served, engine: Scri
     assert engine.commands[0].conversation.messages[-1] == AssistantMessage(text="A fi")
 
 
-def test_models_and_health(served: Served) -> None:
+def test_models_and_health(served: Served, engine: ScriptedEngine) -> None:
     client = served.openai()
     (model,) = client.models.list().data
     assert model.id == "scripted" and client.models.retrieve("scripted").id == "scripted"
@@ -262,6 +262,9 @@ def test_models_and_health(served: Served) -> None:
     assert refused(lambda: client.models.retrieve("other")).status_code == 404
     status, body = served.raw("/health")
     assert status == 200 and json.loads(body)["model"] == "scripted"
+    engine.disk_trouble = "The disk is full."
+    client.chat.completions.create(model="any", messages=HELLO)
+    assert json.loads(served.raw("/health")[1])["disk_trouble"] == "The disk is full."
     assert served.raw("/nowhere")[0] == 404 and served.raw("/v1/chat/completions")[0] == 405
 
 

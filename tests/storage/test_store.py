@@ -178,7 +178,7 @@ def test_what_a_failed_writing_left_goes_with_the_next_deletion(tmp_path: Path) 
 
         def _sync(self, handle: int) -> None:
             if self.full:
-                self.stuck = {".new-blob"}
+                self.stuck = {".new-blob-0"}
                 raise OSError(28, "No space left on device")
 
     files = Full()
@@ -186,7 +186,7 @@ def test_what_a_failed_writing_left_goes_with_the_next_deletion(tmp_path: Path) 
     files.full = True
     with pytest.raises(OSError, match="No space"):
         put(blobs, POOL, 0)
-    assert (tmp_path / POOL / ".new-blob").exists()
+    assert (tmp_path / POOL / ".new-blob-0").exists()
     files.full, files.stuck = False, set()
     blobs.forget("chat")
     assert not (tmp_path / POOL).exists()

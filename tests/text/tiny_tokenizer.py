@@ -107,6 +107,7 @@ CALLING = {
     "mistral": "mistral",
     "mistral_ids": "mistral",
     "mistral_list": "mistral",
+    "mistral_spaced": "mistral",
 }
 # Templates of llama.cpp's source package, which has them as they were published.
 PUBLISHED = {
@@ -114,6 +115,7 @@ PUBLISHED = {
     "mistral": "mistralai-Ministral-3-14B-Reasoning-2512",
     "mistral_ids": "Mistral-Small-3.2-24B-Instruct-2506",
     "mistral_list": "mistralai-Mistral-Nemo-Instruct-2407",
+    "mistral_spaced": "mistralai-Mistral-Nemo-Instruct-2407",
 }
 SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma", "gemma4"))
 
@@ -232,7 +234,10 @@ def template_of(family: str) -> str:
         path = llama_models() / "templates" / f"{PUBLISHED[family]}.jinja"
     else:
         path = TEMPLATES / f"{family}.jinja"
-    return path.read_text("utf-8")
+    text = path.read_text("utf-8")
+    if family == "mistral_spaced":  # as Mistral 7B v0.3 has it
+        text = text.replace("[TOOL_CALLS][", "[TOOL_CALLS] [")
+    return text
 
 
 def gemma3_image_ids() -> dict[str, int]:

@@ -20,7 +20,7 @@ from core.api.errors import (
     PickleWeightsError,
     WaymarkError,
 )
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from tests.weights.files import write_sparse
 
 INDEX = "model.safetensors.index.json"

@@ -7,7 +7,7 @@ checkpoint is the last hidden row alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -20,6 +20,8 @@ from core.storage.store import DiskStore, Writing
 _LASTING = SegmentKind.STATE, SegmentKind.EMBEDDING
 Window = tuple[bytes, int, Mapping[str, Tensor]]
 """A run's key, and how many of its last rows a segment has; these, unless it is held."""
+Rows = tuple[bytes, Mapping[str, Tensor], Collection[str]]
+"""A run's key, its KV and its owners."""
 
 
 class SegmentStore:
@@ -108,7 +110,25 @@ class SegmentStore:
             if rows:
                 needed = [SegmentId(SegmentKind.KV, run)]
                 before.append(self._writing(part, self._parent(part), rows, needed, ()))
-        blob, parts = self._writing(name, parent, tensors, needs, owners)
+        return self._write([*before, self._writing(name, parent, tensors, needs, owners)])
+
+    def put_runs(self, parent: bytes | None, runs: Iterable[Rows]) -> bool:
+        """Write the KV of runs that follow each other, none of which is held, the first after
+        `parent`: all, or none without room or if the disk refuses."""
+        if self.blobs.closed:
+            return False
+        assert parent is None or self.has(SegmentKind.KV, parent)
+        writings = list[Writing]()
+        for key, tensors, owners in runs:
+            name = SegmentId(SegmentKind.KV, key)
+            needs = _needs(name, parent)
+            writings.append(self._writing(name, parent, tensors, needs, owners or {NOBODY}))
+            parent = key
+        return self._write(writings)
+
+    def _write(self, writings: Sequence[Writing]) -> bool:
+        """Write all or none, each after those it needs."""
+        *before, (blob, parts) = writings
         try:
             written = self.blobs.put(blob, parts, self._cap, before)
             self._trouble = None

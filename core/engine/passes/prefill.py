@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -94,22 +94,26 @@ class Prefill:
         self, runs: Sequence[Run], planned: frozenset[Run], before: Run | None
     ) -> list[tuple[Run, End]]:
         first, last = runs[0], runs[-1]
-        kept = [run in planned for run in runs[:-1]]
+        kept = [*(run in planned for run in runs[:-1]), True]
         sizes = tuple(run.num_tokens for run in runs)
+        ends = [end - 1 for end, keep in zip(accumulate(sizes), kept, strict=True) if keep]
         memory = RunMemory(
-            self._cache.kv_buffer, self.state, first.start.token, self._check, sizes, kept
+            self._cache.kv_buffer, self.state, first.start.token, self._check, sizes, kept[:-1]
         )
         ids = [torch.tensor(run.position_ids()) for run in runs]
         positions = torch.cat(ids, dim=1).to(self._model.device)
         image = isinstance(first.content, Image)
         embeddings = torch.cat([self._embeddings(run) for run in runs])
         with watchdog.step_limit(watchdog.attention_limit_s(sum(sizes), last.end.token.value)):
-            hidden = self._model.forward(embeddings, positions, memory, image=image)
-            if self._model.has_mtp:
+            given, has_mtp = (embeddings, positions, memory), self._model.has_mtp
+            wanted = None if has_mtp else ends
+            hidden = self._model.forward(*given, image=image, wanted=wanted)
+            if has_mtp:
                 self._predict(embeddings, hidden, positions, sizes, before)
-        wanted = zip(memory.new_states(), hidden.split(sizes), [*kept, True], strict=True)
-        ends = [(state, own(rows[-1])) if keep else None for state, rows, keep in wanted]
-        return list(zip(runs, ends, strict=True))
+                hidden = hidden[ends]
+        rows = iter(hidden)
+        states = zip(runs, memory.new_states(), kept, strict=True)
+        return [(run, (state, own(next(rows))) if keep else None) for run, state, keep in states]
 
     def _predict(
         self,

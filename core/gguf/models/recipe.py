@@ -56,7 +56,8 @@ class Recipe:
     def block_type(self) -> GGUFType | None:
         """The type of all blocks, if rows are rows of the file and columns at most moved."""
         types = {part.type for part in self.parts}
-        if self.values or any(self.scales) or len(types) > 1:
+        # Of blocks only NVFP4 has scales in files.
+        if self.values or len(types) > 1 or (any(self.scales) and types != {GGUFType.NVFP4}):
             return None
         (found,) = types
         return found if found.block_values > 1 and not self.width % found.block_values else None
@@ -102,6 +103,7 @@ class RowReader:
             self._by_row(each, size) if each is not None else None
             for each, size in zip(scales, sizes, strict=True)
         ]
+        self._sizes = sizes
 
     def __call__(self, start: int, stop: int) -> Floats:
         rows = np.empty((stop - start, self._recipe.width), np.float32)
@@ -113,6 +115,16 @@ class RowReader:
     @property
     def row_bytes(self) -> int:
         return _row_bytes(self._recipe, self._recipe.parts[0].type)
+
+    @property
+    def scales(self) -> Floats | None:
+        """Of the published rows, if there are any."""
+        if not any(self._recipe.scales):
+            return None
+        by_part = zip(self._scales, self._sizes, strict=True)
+        found = [np.ones(size, np.float32) if each is None else each for each, size in by_part]
+        stored = np.concatenate(found)
+        return stored if self._rows is None else stored[self._rows]
 
     def blocks(self, rows: Bytes, start: int) -> None:
         self._collect(rows, start, self._bytes)

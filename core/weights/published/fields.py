@@ -142,16 +142,16 @@ def _read_modelopt(fields: Fields) -> Float4Format:
     fields.expect(("nvfp4",), "quant_algo")
     for _, group in fields.section("config_groups").sections():
         group.section("weights").expect((16,), "group_size", default=16)
-    return Float4Format(16, "weight", "weight_scale_2")
+    return Float4Format(16, ".weight", whole=".weight_scale_2")
 
 
 _PACKED = "pack-quantized"
 _FLOAT4 = {
     "nvfp4-pack-quantized": (
         "tensor_group",
-        Float4Format(16, "weight_packed", "weight_global_scale"),
+        Float4Format(16, ".weight_packed", whole=".weight_global_scale", divides=True),
     ),
-    "mxfp4-pack-quantized": ("group", Float4Format(32, "weight_packed")),
+    "mxfp4-pack-quantized": ("group", Float4Format(32, ".weight_packed")),
 }
 
 
@@ -205,10 +205,11 @@ def _group_size(fields: Fields, *keys: str) -> int:
 
 
 # By `quant_method`. Raise BrokenConfigError, UnsupportedQuantisationError.
-READERS: Mapping[str, Callable[[Fields], Format]] = {
+READERS: Mapping[str, Callable[[Fields], Format | Float4Format]] = {
     "fp8": _read_fp8,
     "gptq": _read_gptq,
     "awq": _read_awq,
     "compressed-tensors": _read_compressed,
     "modelopt": _read_modelopt,
+    "mxfp4": lambda fields: Float4Format(32, "_blocks", "_scales", grouped=True),  # gpt-oss
 }

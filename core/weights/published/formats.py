@@ -20,7 +20,6 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError, UnsupportedQuantisationError
 from core.weights.published.quantised import (
     SCALE_TYPES,
-    Float4Groups,
     Float8Blocks,
     Part,
     Quantised,
@@ -66,53 +65,31 @@ class Float8Format:
 
 @dataclass(frozen=True, slots=True)
 class Float4Format:
-    """NVFP4 and MXFP4: floats of 4 bits (E2M1), the first of two in the lower half of a byte.
+    """NVFP4 and MXFP4, which `float4` reads: what names of tensors end with.
 
-    `values` is uint8 [out, in / 2]. `weight_scale` [out, in / group_size] is float8 e4m3 in NVFP4,
-    and in MXFP4 an exponent of 2 plus 127. NVFP4 has a number for the whole matrix, by which
-    compressed-tensors (`weight_global_scale`) divides and ModelOpt (`weight_scale_2`) multiplies.
-    Activations are not rounded here.
+    `codes` is uint8 [out, in / 2], the first of two E2M1 numbers in the lower half of a byte;
+    `scales` [out, in / group_size] is float8 e4m3 in NVFP4, and in MXFP4 an exponent of 2 plus 127.
+    NVFP4 has a number for the `whole` matrix, by which compressed-tensors divides and ModelOpt
+    multiplies.
     """
 
     group_size: int
-    values: str
-    whole: str | None = None
-
-    working_bytes = 1
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.values, "weight_scale", *([self.whole] if self.whole else []))
+    codes: str
+    scales: str = ".weight_scale"
+    whole: str = ""
+    divides: bool = False
+    grouped: bool = False
+    """`codes` has an axis for groups."""
 
     @property
     def title(self) -> str:
         return "NVFP4" if self.whole else "MXFP4"
 
-    def parts(self, layer: str, shape: tuple[int, int]) -> Mapping[str, Part]:
-        outputs, inputs = shape
-        if inputs % self.group_size:
-            raise UnsupportedQuantisationError(
-                f"{layer} has {inputs} inputs; {self.title} packs multiples of {self.group_size}."
-            )
-        scale = Part(("F8_E4M3" if self.whole else "U8",), (outputs, inputs // self.group_size))
-        parts = {self.values: Part(("U8",), (outputs, inputs // 2)), "weight_scale": scale}
-        if self.whole:
-            single = () if self.whole == "weight_scale_2" else (1,)
-            parts[self.whole] = Part(("F32",), single)
-        return parts
-
-    def assemble(
-        self, layer: str, shape: tuple[int, int], parts: Mapping[str, Tensor]
-    ) -> Float4Groups:
-        stored = parts["weight_scale"]
-        if self.whole is None:
-            # An exponent as float32's own; 0 is a subnormal number, and 255 an infinity.
-            scales = torch.where(stored == 0, 2**22, stored.int() << 23).view(torch.float32)
-        else:
-            number = parts[self.whole].float().reshape(())
-            divides = self.whole == "weight_global_scale"
-            scales = stored.float() / number if divides else stored.float() * number
-        return Float4Groups(parts[self.values], checked_scales(layer, scales), self.group_size)
+    @property
+    def endings(self) -> Mapping[str, str]:
+        """With the type of each tensor."""
+        found = {self.codes: "U8", self.scales: "F8_E4M3" if self.whole else "U8"}
+        return found | {self.whole: "F32"} if self.whole else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +258,7 @@ class PackQuantizedFormat:
         return Quantised(_signed(numbers.contiguous()), scales, zeros, size, groups)
 
 
-Format = Float8Format | Float4Format | GptqFormat | AwqFormat | PackQuantizedFormat
+Format = Float8Format | GptqFormat | AwqFormat | PackQuantizedFormat
 # Names of parts that only packed layers have.
 MARKS = frozenset(
     Float8Format.names

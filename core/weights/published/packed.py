@@ -18,8 +18,8 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.weights.container import TensorHeader
-from core.weights.published.formats import MARKS, Format
-from core.weights.published.quantised import Float4Groups, Float8Blocks, Part, Quantised
+from core.weights.published.formats import MARKS, Float4Format, Format
+from core.weights.published.quantised import Float8Blocks, Part, Quantised
 from core.weights.published.scheme import Scheme
 from core.weights.spec import TensorSpec
 
@@ -42,7 +42,7 @@ class PackedLayer:
     def working_bytes(self) -> int:
         return self.shape[0] * self.shape[1] * self.format.working_bytes
 
-    def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks | Float4Groups:
+    def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks:
         given = {part: parts[name] for part, name in self.parts.items()}
         return self.format.assemble(self.name, self.shape, given)
 
@@ -74,7 +74,14 @@ def packed_layer(
         raise BrokenConfigError(
             f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
         )
-    return _packed_layer(scheme.format, layer, (spec.shape[0], spec.shape[1]), marks, stored)
+    known = scheme.format
+    if isinstance(known, Float4Format) or (_WEIGHT not in known.names and name in stored):
+        kinds = [stored[name].dtype] if name in stored else []
+        raise BrokenWeightsError(
+            f"{layer} is stored as {', and as '.join(kinds + marks[:1])}: that is not how "
+            f"{known.title} weights are, which config.json announces."
+        )
+    return _packed_layer(known, layer, (spec.shape[0], spec.shape[1]), marks, stored)
 
 
 def plain_names(names: frozenset[str]) -> frozenset[str]:
@@ -89,12 +96,6 @@ def _packed_layer(
     marks: list[str],
     stored: Mapping[str, TensorHeader],
 ) -> PackedLayer:
-    if _WEIGHT not in known.names and f"{layer}.{_WEIGHT}" in stored:
-        also = f", and as {marks[0]}" if marks else ""
-        raise BrokenWeightsError(
-            f"{layer} is stored as {stored[f'{layer}.{_WEIGHT}'].dtype}{also}: that is not how "
-            f"{known.title} weights are, which config.json announces."
-        )
     expected = known.parts(layer, shape)
     strange = [mark for mark in marks if mark not in expected]
     if strange:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
@@ -101,32 +100,3 @@ class Float8Blocks:
             block = slice(start, start + height)
             by_column = self.scales[index].repeat_interleave(width)[: self.shape[1]]
             target[block] = self.values[block].float().mul_(by_column)
-
-
-# The numbers of E2M1, by code.
-_E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Float4Groups:
-    """weight[o, i] = E2M1(codes[o, i // 2]) * scales[o, i // group_size]; the lower half of a byte
-    is the first of its two numbers. `codes` is uint8 [out, in / 2], `scales` float32."""
-
-    codes: Tensor
-    scales: Tensor
-    group_size: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self.codes.shape
-        return rows, 2 * columns
-
-    def write_to(self, target: Tensor) -> None:
-        numbers = _E2M1.to(self.codes.device)
-        rows = max(1, _BLOCK // max(1, self.shape[1]))
-        for start in range(0, self.shape[0], rows):
-            codes = self.codes[start : start + rows]
-            halves = torch.stack((codes & 15, codes >> 4), dim=-1)
-            weights = numbers[halves.int()].view(codes.shape[0], -1, self.group_size)
-            weights *= self.scales[start : start + rows, :, None]
-            target[start : start + rows] = weights.flatten(1)

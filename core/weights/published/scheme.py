@@ -17,9 +17,8 @@ from re import _parser as parser  # type: ignore[attr-defined] # the only parser
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.mxfp4 import METHOD as MXFP4
 from core.weights.published.fields import READERS, Fields
-from core.weights.published.formats import Format
+from core.weights.published.formats import Float4Format, Format
 
 MAX_LENGTH = 1_000
 MOST = 200
@@ -39,7 +38,7 @@ _Step = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    format: Format
+    format: Format | Float4Format
     names: frozenset[str] = frozenset()
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
 
@@ -57,8 +56,6 @@ def read_scheme(
     if fields is None:
         return None
     method = fields.word("quant_method")
-    if method == MXFP4:  # whose blocks a folder reads by itself
-        return None
     reader = READERS.get(method)
     if reader is None:
         raise UnsupportedQuantisationError(

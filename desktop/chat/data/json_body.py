@@ -1,4 +1,4 @@
-"""The text of a reply in JSON: its source while it grows, then also a table or tree of its data."""
+"""A reply in JSON: its source while it grows, then also a table or tree."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ NOWHERE = QModelIndex()
 
 
 class DataItems(QAbstractItemModel):
-    """The rows of a table, or without `columns` a tree. Immutable."""
+    """A table, or a tree without `columns`. Immutable."""
 
     def __init__(self, root: Item, columns: tuple[str, ...]) -> None:
         super().__init__()
@@ -187,7 +187,6 @@ class DataItems(QAbstractItemModel):
 
 
 def _colour(cell: Item | None) -> QColor | None:
-    """Colours tell the number 5 from the text "5"."""
     if cell is None or cell.token == '"':
         return None
     table = theme.colours()
@@ -207,7 +206,7 @@ SLACK = 12
 
 
 class DataView(QTreeView):
-    """Grows with its rows up to a limit; the wheel scrolls the page if nothing in it scrolls."""
+    """Grows with its rows up to a limit; otherwise the wheel scrolls the page."""
 
     def __init__(self, items: DataItems, parent: QWidget) -> None:
         super().__init__(parent)
@@ -244,7 +243,7 @@ class DataView(QTreeView):
         self._line_up()
 
     def _open(self) -> None:
-        """Expand from the top, level by level, while few rows are shown."""
+        """Expand level by level while few rows are shown."""
         if self._items.is_table:
             return
         rows, level = len(self._items.root.below), self._items.root.below

@@ -31,8 +31,8 @@ LONGEST_VALUE = 300
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """`text` is a string without its quotes; `token` the first character of its JSON, or '' for a
-    line such as "… 5 more"."""
+    """`text` is a string without quotes; `token` the first character of its JSON, or '' for a line
+    such as "… 5 more"."""
 
     name: str
     token: str = ""
@@ -55,14 +55,14 @@ class Item:
         self.below.append(item)
 
     def cell(self, name: str) -> Item | None:
-        """The field of that name; the last one, if there are several."""
+        """The last field of that name."""
         return next((item for item in reversed(self.below) if item.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`fault`: why a reply breaks its format, or ''. `unchecked`: why that is not known, or ''.
-    `root` is None if it isn't JSON; `columns` are the names in a table."""
+    """`fault`: why a reply breaks its format. `unchecked`: why that is unknown. `root` is None if
+    it isn't JSON; `columns` are the names in a table."""
 
     fault: str
     root: Item | None = None
@@ -71,7 +71,7 @@ class Reading:
 
 
 def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
-    """Takes up to a second. `check` is called meanwhile; an exception from it ends the work."""
+    """Takes up to a second, and calls `check` meanwhile, whose exceptions end the work."""
     # Imported here: it costs 5 MB, which only structured replies need.
     from core.formats.check import NotCheckedError, fault
 
@@ -88,7 +88,7 @@ def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None 
 
 
 class Number(str):
-    """A number as it was written: Python would turn 1e999 into infinity."""
+    """A number as text: Python would turn 1e999 into infinity."""
 
     __slots__ = ()
 
@@ -156,7 +156,6 @@ def _size(count: int, is_object: bool) -> str:
 
 
 def _value(value: object) -> tuple[str, str, str]:
-    """Token, value and text of an `Item`."""
     if isinstance(value, str) and not isinstance(value, Number):
         text = shortened(value, LONGEST_VALUE)
         one_line = text.replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}")
@@ -166,7 +165,7 @@ def _value(value: object) -> tuple[str, str, str]:
 
 
 def _columns(root: Item) -> tuple[str, ...]:
-    """The names in a list of flat objects; none for anything else."""
+    """Empty unless it is a list of flat objects."""
     rows = [item for item in root.below if item.token]
     if root.token != "[" or not rows or not all(map(_is_row, rows)):
         return ()
@@ -179,7 +178,6 @@ def _columns(root: Item) -> tuple[str, ...]:
 
 
 def _is_row(item: Item) -> bool:
-    """True if this is an object of plain values, all shown."""
     plain = not any(cell.is_list or not cell.token for cell in item.below)
     return item.token == "{" and bool(item.below) and plain
 
@@ -188,7 +186,6 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++')
 
 
 def pretty(text: str) -> str:
-    """Indented JSON, with numbers as written."""
     written: list[str] = []
     depth, before = 0, ""
     for found in _TOKEN.finditer(text):
@@ -227,7 +224,7 @@ def format_of(kind: Kind, text: str) -> ReplyFormat | None:
 
 
 def text_of(reply_format: ReplyFormat) -> str:
-    """The text that `format_of` makes this format of."""
+    """The inverse of `format_of`."""
     return "\n".join(reply_format.choices) or reply_format.text
 
 
@@ -255,7 +252,7 @@ class Formats(QObject):
         self._kept: dict[tuple[int, str], Reading] = {}
 
     def check(self, kind: Kind, text: str) -> None:
-        """Emit `checked` for the text asked for last."""
+        """Only the last text's answer is emitted."""
         self._wanted = kind, text
         self._tasks.spawn(self._check(kind, text), tr("Checking a format"))
 
@@ -302,8 +299,7 @@ class _GivenUpError(Exception):
 
 
 async def _in_thread(work: Callable[[Check], T]) -> T:
-    """`check` raises when the task is cancelled: at closing the loop can't end before the thread
-    has."""
+    """`check` raises when the task is cancelled: the loop can't end before the thread has."""
     given_up = threading.Event()
 
     def check() -> None:

@@ -1,4 +1,4 @@
-"""One block of prose or plain text: read-only, as high as its text, loading nothing."""
+"""One block of prose or plain text: read-only, as high as its text, loads nothing."""
 
 from __future__ import annotations
 
@@ -41,8 +41,6 @@ _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
 
 class SealedDocument(QTextDocument):
-    """Loads no files; Qt's own does so by itself."""
-
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.pictures: dict[str, Picture] = {}
@@ -87,7 +85,7 @@ class BlockText(QTextBrowser):
         formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
-        """A block that is too complex is shown as plain text."""
+        """Too complex a block is shown as plain text."""
         html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)
@@ -123,7 +121,7 @@ class BlockText(QTextBrowser):
             self._recolour_later()
 
     def _show(self, fill: Callable[[], None]) -> None:
-        """Keep the selection of a text that has only grown, or whose formulas were drawn."""
+        """Keep the selection if the text only grew or its formulas were drawn."""
         old = self.textCursor()
         selected = (old.anchor(), old.position()) if old.hasSelection() else ()
         drawn = self._drawn_formulas() if selected else []
@@ -168,12 +166,12 @@ class BlockText(QTextBrowser):
         return "".join(chain(*zip_longest(text.split(PICTURE), drawn, fillvalue="")))
 
     def _drawn_formulas(self) -> list[tuple[int, int]]:
-        """The place of each formula, and how much longer it is as it was written."""
+        """The place of each formula, and how much longer its source is."""
         found = self._formulas_in(self.document().toRawText(), 0)
         return [(place, _units(written) - 1) for place, written in found]
 
     def _formulas_in(self, text: str, place: int) -> Iterator[tuple[int, str]]:
-        """The drawn formulas of a text at this place: their places, and how they were written."""
+        """Places and sources of the drawn formulas of a text at this place."""
         at = QTextCursor(self.document())
         for piece in text.split(PICTURE)[:-1]:
             place += _units(piece)
@@ -251,7 +249,7 @@ class BlockText(QTextBrowser):
 
 
 def _shown(place: int, drawn: Sequence[tuple[int, int]]) -> int:
-    """The place in the document of a place in the text as it was written."""
+    """The place in the document of a place in the source."""
     for formula, more in drawn:
         if place <= formula:
             break
@@ -260,13 +258,12 @@ def _shown(place: int, drawn: Sequence[tuple[int, int]]) -> int:
 
 
 def _units(text: str) -> int:
-    """Its length in UTF-16, in which Qt counts."""
+    """The length in UTF-16, in which Qt counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _nothing(kind: int) -> object:
-    """One transparent pixel, or no bytes: for null or an empty picture Qt would open the file
-    itself."""
+    """A transparent pixel, or no bytes: Qt would open a file for a null or empty picture."""
     if kind != QTextDocument.ResourceType.ImageResource.value:
         return b""
     pixel = QImage(1, 1, QImage.Format.Format_ARGB32)

@@ -30,7 +30,7 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 @dataclass(frozen=True, slots=True)
 class Block:
     """`source` is Markdown for prose, else the bare text. `continues`: part of the same code block
-    as the block before. `depth`: of list items around it."""
+    as the one before. `depth`: of list items around it."""
 
     kind: Literal["prose", "code", "plain"]
     source: str
@@ -40,10 +40,7 @@ class Block:
     depth: int = 0
 
     def extends(self, before: Block | None) -> bool:
-        """True if this is the code that was `before`: unless it is shorter, it begins with that.
-
-        It is shorter after what looked like its last line has become the end of its fence.
-        """
+        """True if this is the code that was `before`, with more text or a closed fence."""
         if before is None or self.kind != "code":
             return False
         known = (before.kind, before.language, before.depth)
@@ -59,10 +56,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The blocks of one top-level token, and the fence that it leaves open.
-
-    `last_item`: where the last item of a list with code begins in it, else 0.
-    """
+    """`last_item`: where the last item of a list with code begins, else 0."""
 
     start: int
     blocks: tuple[Block, ...]
@@ -73,7 +67,7 @@ class Found:
 
 @lru_cache(maxsize=1)
 def find_blocks(text: str) -> tuple[Found, ...]:
-    """Cached, because a full block is looked at twice: for its end, and for where to split it."""
+    """Cached: a full block is looked at for its end, and for where to split it."""
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     found = []
@@ -107,7 +101,7 @@ def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
 
 
 def _has_code(node: SyntaxTreeNode) -> bool:
-    """True if a list item contains code; code in a quote is drawn with the quote."""
+    """Code in a quote is drawn with the quote."""
     kinds = ("fence", "list_item", *_LISTS)
     inside = [child for child in node.children if child.type in kinds]
     return any(child.type == "fence" or _has_code(child) for child in inside)
@@ -115,7 +109,7 @@ def _has_code(node: SyntaxTreeNode) -> bool:
 
 def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int) -> list[Block]:
     """The code of a list, and the prose between. Changes `lines`. `indent`: columns before the
-    list's marks."""
+    marks."""
     blocks: list[Block] = []
     begin, end = _lines(tree)
     for number, item in enumerate(tree.children):

@@ -1,4 +1,4 @@
-"""A code block: its language, a copy button, and the code."""
+"""A code block with its language and a copy button."""
 
 from __future__ import annotations
 
@@ -73,10 +73,8 @@ class CodeText(LongText):
         self.blockCountChanged.connect(self.fit)
 
     def set_code(self, code: str, grows: bool = False, extends: bool = False) -> None:
-        """Show code; while it `grows`, follow its end unless the reader has scrolled up.
-
-        `extends`: it begins with the code given last, or is shorter.
-        """
+        """While it `grows`, follow its end unless the reader has scrolled up. `extends`: it begins
+        with the code given last, or is shorter."""
         bar = self.verticalScrollBar()
         self._follows = grows and bar.value() == bar.maximum()
         skipped = self._tail_start(code) if grows else 0
@@ -98,7 +96,7 @@ class CodeText(LongText):
         self.fit()
 
     def shows_tail(self) -> bool:
-        """True if only the end is shown, because the code grows in endless lines."""
+        """True while only the end of endless growing lines is shown."""
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:
@@ -220,7 +218,7 @@ class CodeBlock(QFrame):
         grows: bool = False,
         extends: bool = False,
     ) -> None:
-        """Coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
+        """Coloured once `closed`. `grows` and `extends`: see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")

@@ -12,7 +12,7 @@ from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
 
 
 def html_parser() -> MarkdownIt:
-    """A parser whose `render` gives HTML that fetches nothing; formulas are as written."""
+    """`render` gives HTML that fetches nothing, with formulas as written."""
     # A picture that a text names would be fetched.
     parser = make_parser().disable("image")
     for kind in (MATH, FOOTNOTE_REF):
@@ -21,7 +21,7 @@ def html_parser() -> MarkdownIt:
 
 
 def plain_text(text: str) -> str:
-    """The text without its marks: lists keep theirs, cells of tables are separated by tabs."""
+    """Lists keep their marks; tabs separate the cells of tables."""
     written: list[str] = []
     # The next number of each list around the token, None for bullets.
     lists: list[int | None] = []
@@ -66,5 +66,4 @@ def _inline(tokens: Sequence[Token]) -> str:
 def _as_written(
     _renderer: object, tokens: Sequence[Token], at: int, _options: object, _env: object
 ) -> str:
-    """Formulas, and numbers of footnotes."""
     return html.escape(tokens[at].content)

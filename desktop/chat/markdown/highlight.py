@@ -1,4 +1,4 @@
-"""Syntax colours of code by Pygments, token by token, so that the window need not wait."""
+"""Syntax colours of code by Pygments, in short steps."""
 
 from __future__ import annotations
 

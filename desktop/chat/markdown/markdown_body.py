@@ -1,6 +1,6 @@
-"""A message's Markdown, which may still grow: draws only the blocks that changed.
+"""A message's Markdown, which may grow: only changed blocks are drawn again.
 
-Long texts are parsed and drawn in steps; of a very long one only a part, until more is asked for.
+Long texts are parsed and drawn in steps; a very long one is shown in pages.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class MarkdownBody(WholeText):
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
-        """Only the last block is parsed and drawn again; after `finish` the whole text, because its
-        last block may continue."""
+        """Only the last block is drawn again; after `finish` the whole text, as its last block may
+        continue."""
         if self._finished and self._pieces:
             self._restart(self.text())
         self._pieces.append(text)
@@ -98,7 +98,6 @@ class MarkdownBody(WholeText):
         self._next = self._spent = 0
 
     def is_drawn(self) -> bool:
-        """True if everything is drawn that will be until more comes or is asked for."""
         return not self._working
 
     def pages(self) -> int:

@@ -1,7 +1,7 @@
-"""The Markdown parser: CommonMark with formulas, task lists, footnotes, and three HTML tags.
+r"""The Markdown parser: CommonMark with formulas, task lists, footnotes and three HTML tags.
 
-`\\(...\\)`, `\\[...\\]` and `$$...$$` are formulas; `$...$` only if it looks like one: a dollar
-sign is usually a currency sign. `<sub>`, `<sup>` and `<br>` are the only tags.
+`\(...\)`, `\[...\]` and `$$...$$` are formulas; `$...$` only if it looks like one. `<sub>`, `<sup>`
+and `<br>` are the only tags.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark without HTML and link definitions, with the extensions."""
+    """Without HTML and link definitions."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
     block, inline = parser.block.ruler, parser.inline.ruler
     # Tables after fences: a line that opens a code block must not become a table's head when the
@@ -49,7 +49,7 @@ def make_parser() -> MarkdownIt:
 
 
 def _math_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A formula of several lines, which must not become a list or a heading."""
+    """A formula of several lines must not become a list or a heading."""
     if state.is_code_block(first):
         return False
     start = state.bMarks[first] + state.tShift[first]
@@ -208,7 +208,7 @@ def _tag(state: StateInline, silent: bool) -> bool:
 
 
 def _tasks(state: StateCore) -> None:
-    """Boxes for `[ ]` and `[x]`; a list of tasks alone has no bullets."""
+    """A list of tasks alone has no bullets."""
     lists: list[tuple[Token, list[bool]]] = []
     for at, token in enumerate(state.tokens):
         if token.type in ("bullet_list_open", "ordered_list_open"):

@@ -1,7 +1,7 @@
-"""Turns one Markdown block into the HTML that Qt's text documents understand.
+"""Turns a Markdown block into HTML for Qt's text documents.
 
-Nothing a model writes loads anything: a picture becomes its alt text and address, only http and
-https addresses become links, and HTML in the text is text.
+Nothing a model writes loads anything: pictures become alt text and address, only http and https
+addresses become links, and HTML is text.
 """
 
 from __future__ import annotations

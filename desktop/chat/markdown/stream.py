@@ -1,7 +1,7 @@
-"""Splits growing Markdown into top-level blocks, and parses only the last block again.
+"""Splits growing Markdown into blocks, and parses only the last block again.
 
-A block is closed once a later block has begun on a complete line. The limits here keep the cost of
-hostile text proportional to its length.
+A block is closed once a later one has begun on a complete line. Limits keep the cost of hostile
+text proportional to its length.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FENCE_MARKS = re.compile(r" {0,3}(?:`*|~*)[ \t]*")
 
 
 class BlockStream:
-    """The blocks of a growing text; `closed` never change, `open` may."""
+    """`closed` blocks never change, `open` ones may."""
 
     def __init__(self) -> None:
         self.closed: list[Block] = []
@@ -82,7 +82,7 @@ class BlockStream:
         self._fence, self._continues = None, False
 
     def patience(self) -> int:
-        """How many more characters are worth another parse of the open blocks."""
+        """Characters to wait for before the open blocks are parsed again."""
         is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
         return int(len(self._tail) * GROWTH) if is_large else 0
 
@@ -131,7 +131,7 @@ class BlockStream:
         return self._fence is not None
 
     def _close_listing(self) -> bool:
-        """Only in the lines completed since the last look."""
+        """Looks only at lines completed since the last call."""
         assert self._fence is not None
         # A continued piece begins with the rest of a line.
         first = self._tail.find("\n") + 1 if self._continues else 0
@@ -147,7 +147,6 @@ class BlockStream:
         return True
 
     def _close_piece(self) -> None:
-        """If possible, at a line's end."""
         limit = self._limit()
         if self._fence is not None:
             # The line break begins the next piece, because it may be the code's last.

@@ -1,7 +1,4 @@
-"""One selection over all text fields of a message.
-
-The fields' own cursors hold it, so that a growing field keeps it.
-"""
+"""One selection over all text fields of a message, held by the fields' own cursors."""
 
 from __future__ import annotations
 
@@ -46,17 +43,17 @@ class WholeText(QWidget):
 
 
 class TextOwner(QFrame):
-    """A widget around texts, which offer its menu entries too."""
+    """A widget around texts, which adds entries to their menu."""
 
     def add_entries(self, menu: QMenu) -> None:
         pass
 
     def open_link(self, address: str) -> None:
-        """Called with a full http or https address that was clicked."""
+        """Called with a whole http or https address."""
 
 
 class TextSelection(QObject):
-    """The window's selection of read-only text: mouse, keys and context menu in a `WholeText`."""
+    """Mouse, keys and context menu of read-only text in a `WholeText`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +68,6 @@ class TextSelection(QObject):
         application.focusChanged.connect(self._on_focus)
 
     def watch(self, field: TextField) -> None:
-        """Make a field a read-only part of a message, without a frame."""
         field.setReadOnly(True)
         field.setUndoRedoEnabled(False)
         field.setFrameShape(QFrame.Shape.NoFrame)
@@ -80,7 +76,7 @@ class TextSelection(QObject):
         field.viewport().installEventFilter(self)
 
     def text(self) -> str:
-        """With an empty line between fields."""
+        """An empty line separates fields."""
         parts = [each.createMimeDataFromSelection().text() for each in self._selected()]
         return "\n\n".join(part for part in parts if part)
 
@@ -119,7 +115,7 @@ class TextSelection(QObject):
     # Mouse.
 
     def _on_mouse(self, field: TextField, event: QMouseEvent) -> bool:
-        """Select beyond one field; True if the field itself must not handle the event."""
+        """True if the field must not handle the event."""
         left = Qt.MouseButton.LeftButton
         match event.type():
             case QEvent.Type.MouseButtonPress | QEvent.Type.MouseButtonDblClick:
@@ -144,7 +140,7 @@ class TextSelection(QObject):
         return False
 
     def _drag(self) -> bool:
-        """False if the field can do that by itself."""
+        """False if the field can do it."""
         if self._distance() and not self._scrolling.isActive():
             self._scrolling.start()
         fields = self._fields()
@@ -192,7 +188,7 @@ class TextSelection(QObject):
         self._drag()
 
     def _distance(self) -> int:
-        """How far the pointer is below the page, negative above; 0 if the text ends there."""
+        """Pixels of the pointer below the page, negative above; 0 at the text's end."""
         page, whole = self._page(), self._valid_whole()
         if page is None or whole is None:
             return 0

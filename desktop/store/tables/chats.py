@@ -1,4 +1,4 @@
-"""The list of chats, the trash, and the keys that the engine has yet to forget."""
+"""The list of chats, the trash, and keys that the engine has yet to forget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
 from desktop.store.tables import fields
-from desktop.store.tables.records import Chat
+from desktop.store.tables.records import Begin, Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
@@ -39,7 +39,7 @@ def new_key() -> str:
 
 
 def title_from(text: str) -> str:
-    """A title of the first words of a message."""
+    """Uses the first words of a message."""
     words = " ".join(text[: 4 * TITLE_LENGTH].split())
     if len(words) <= TITLE_LENGTH:
         return words or UNTITLED
@@ -48,8 +48,7 @@ def title_from(text: str) -> str:
 
 
 def title_of(reply: str) -> str:
-    """The title that a model wrote: its first line without quotes, Markdown and invisible
-    characters; '' if that is too long, or nothing is left."""
+    """Cleans the first line that a model wrote; '' if it is too long or empty."""
     for line in reply.strip()[: 2 * LONGEST_TITLE].splitlines():
         seen = "".join(each for each in line if unicodedata.category(each)[0] != "C")
         if title := LABEL.sub("", seen).strip(AROUND):
@@ -61,20 +60,17 @@ def create(
     connection: sqlite3.Connection,
     title: str,
     key: str = "",
-    system: str = "",
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
+    begin: Begin | None = None,
     folder: int | None = None,
     titled: bool = True,
 ) -> int:
-    """Add a chat, in no folder if that is gone, `titled` unless a model may still write its title;
-    returns its id."""
+    """Returns the id. A `folder` that is gone is none; `titled`: no model may write the title."""
     now = time.time()
-    form, own = fields.stored_model(reply_format), fields.stored_tree(settings or {})
+    own = fields.stored_begin(begin or Begin())
     cursor = connection.execute(
         "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
-        (title, now, now, key or new_key(), system, form, own, folder, titled),
+        (title, now, now, key or new_key(), *own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -113,7 +109,7 @@ def awaits_title(connection: sqlite3.Connection, chat: int) -> bool:
 
 
 def entitle(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Set a title that the model wrote ('' keeps the first words), unless the user gave one."""
+    """Set the model's title ('' keeps the first words), unless the user gave one."""
     connection.execute(
         "UPDATE chats SET title = ifnull(nullif(?, ''), title), titled = 1"
         " WHERE id = ? AND titled = 0",
@@ -141,19 +137,17 @@ def ask_for(connection: sqlite3.Connection, chat: int, reply_format: ReplyFormat
 
 
 def set_own(connection: sqlite3.Connection, chat: int, settings: Mapping[str, object]) -> None:
-    """Store the chat's own values of settings, by their keys."""
     connection.execute(
         "UPDATE chats SET settings = ? WHERE id = ?", (fields.stored_tree(settings), chat)
     )
 
 
 def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) -> None:
-    """Leave all messages up to this one out of the prompt; None leaves out none."""
+    """Leave all messages up to this one out of the prompt; None includes all."""
     connection.execute("UPDATE chats SET left_out = ? WHERE id = ?", (message, chat))
 
 
 def delete(connection: sqlite3.Connection, chat: int) -> None:
-    """Move a chat to the trash; `restore` brings it back until `purge`."""
     connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (time.time(), chat))
 
 
@@ -166,7 +160,7 @@ def purge(
 ) -> set[int]:
     """Delete chats of the trash for good and queue their keys for the engine; returns their ids.
 
-    With `chat` only this one; with `before` only those deleted before that moment.
+    With `chat` only this one; with `before` only those deleted earlier.
     """
     rows = connection.execute(
         "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?1, id)"

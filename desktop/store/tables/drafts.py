@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.api.reply_format import ReplyFormat
-from desktop.store.tables import documents, fields, folders, pictures
-from desktop.store.tables.records import Attachment, Folder
+from desktop.store.tables import attachments, fields, folders
+from desktop.store.tables.records import Attachment, Begin, Folder
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat, or of a chat to come if `chat` is None, with the key, instructions,
-    format, settings and folder that it will have."""
+    """A draft of a chat; without one, with what the new chat will have."""
 
     chat: int | None
     text: str
-    system: str
     key: str
-    shown: tuple[Attachment, ...]
-    format: ReplyFormat | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    shown: tuple[Attachment, ...] = ()
+    begin: Begin = field(default_factory=Begin)
     folder: Folder | None = None
 
 
@@ -34,31 +30,20 @@ def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     return [_read(connection, row) for row in rows]
 
 
-def save(
-    connection: sqlite3.Connection,
-    chat: int | None,
-    text: str,
-    system: str,
-    key: str,
-    shown: Sequence[Attachment],
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
-    folder: int | None = None,
-) -> None:
-    """Replace the draft of a chat; does nothing for a chat that is gone."""
+def save(connection: sqlite3.Connection, draft: StoredDraft) -> None:
+    """Does nothing for a chat that is gone."""
+    chat, folder = draft.chat, draft.folder.id if draft.folder else None
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
         return
-    form = fields.stored_model(reply_format)
     cursor = connection.execute(
-        "INSERT INTO drafts (chat, text, system, key, format, settings, folder)"
+        "INSERT INTO drafts (chat, text, key, system, format, settings, folder)"
         " VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
-        (chat, text, system, key, form, fields.stored_tree(settings or {}), folder),
+        (chat, draft.text, draft.key, *fields.stored_begin(draft.begin), folder),
     )
     assert cursor.lastrowid is not None
-    pictures.attach(connection, "draft", cursor.lastrowid, shown)
-    documents.attach(connection, "draft", cursor.lastrowid, shown)
+    attachments.attach(connection, "draft", cursor.lastrowid, draft.shown)
 
 
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
@@ -67,15 +52,12 @@ def remove(connection: sqlite3.Connection, chat: int | None) -> None:
 
 def _read(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredDraft:
     number, chat, text, system, key, reply_format, settings, folder = row
-    shown = pictures.attached(connection, "draft", number)
-    read = documents.attached(connection, "draft", number)
+    shown = attachments.attached(connection, "draft", number, fields.text(text))
     return StoredDraft(
         fields.whole(chat),
-        read.told_in(shown.told_in(fields.text(text))),
-        fields.text(system),
+        shown.text,
         fields.text(key),
-        (*read.found, *shown.found),
-        fields.model(ReplyFormat, reply_format),
-        fields.tree(settings),
+        (*shown.documents, *shown.pictures),
+        fields.begin(system, reply_format, settings),
         folders.read(connection, folder),
     )

@@ -21,7 +21,7 @@ WRONG_TYPE = 3091
 
 
 class StoreError(WaymarkError, title="The chats can't be stored"):
-    """The disk or SQLite refused. With `blames_file`, a new file in its place would work."""
+    """With `blames_file`, a new file in its place would work."""
 
     def __init__(self, message: str, blames_file: bool = False) -> None:
         super().__init__(message)
@@ -38,7 +38,6 @@ class SalvageError(StoreError, title="The damaged chats could not be recovered")
 
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
-    """Raise errors of SQLite as StoreError."""
     try:
         yield
     except ERRORS as error:
@@ -59,7 +58,6 @@ def refused(error: Error, blames_file: bool = False) -> StoreError:
 
 
 def disk_trouble(error: Error) -> str:
-    """Returns '' if the error is about something else."""
     busy = tr("Another program is using the file.")
     words = {
         sqlite3.SQLITE_FULL: tr("The disk is full."),

@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from core.api.reply_format import ReplyFormat
+from desktop.store.tables.records import Begin
+
 Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
@@ -24,8 +27,7 @@ LAST_MOMENT = 253_370_764_800.0
 
 
 def decode(data: bytes) -> str:
-    """Decode UTF-8. Invalid bytes, and runs of zeros that a disk leaves in place of lost data,
-    become U+FFFD."""
+    """Invalid bytes, and runs of zeros that a disk leaves in place of lost data, become U+FFFD."""
     text = data.decode("utf-8", "replace")
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
 
@@ -49,7 +51,7 @@ def moment(value: object) -> float:
 
 
 def model(kind: type[Value], value: object) -> Value | None:
-    """A value stored as JSON, or None if it is missing or this version can't read it."""
+    """None if it is missing or this version can't read it."""
     if not isinstance(value, str):
         return None
     try:
@@ -77,8 +79,16 @@ def stored_tree(value: Mapping[str, object]) -> str | None:
     return json.dumps(value) if value else None
 
 
+def begin(system: object, reply_format: object, settings: object) -> Begin:
+    return Begin(text(system), model(ReplyFormat, reply_format), tree(settings))
+
+
+def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
+    return value.system, stored_model(value.format), stored_tree(value.settings)
+
+
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:
-    """A JSON list of integers, each at least `least`; () if it is missing or something else."""
+    """Integers of at least `least`; () if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
@@ -90,7 +100,7 @@ def numbers(value: object, least: int = 1) -> tuple[int, ...]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """A JSON list of texts; () if it is missing or something else."""
+    """() if it is missing or something else."""
     try:
         found = json.loads(value) if isinstance(value, str) else ()
     except ValueError:
@@ -101,5 +111,4 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def is_digest(value: object) -> bool:
-    """True for a SHA-256 in hex."""
     return isinstance(value, str) and DIGEST.fullmatch(value) is not None

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields
 from desktop.store.tables.records import Begin, Folder
 
@@ -14,14 +13,14 @@ _COLUMNS = "id, name, folded, preset, system, format, settings"
 
 
 class DeletedFolder(NamedTuple):
-    """A folder that was deleted, and the chats that were in it."""
+    """`chats` were in it."""
 
     folder: Folder
     chats: tuple[int, ...]
 
 
 def listed(connection: sqlite3.Connection) -> list[Folder]:
-    """Return the folders in the order of their names."""
+    """Sorted by name."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
     return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
 
@@ -52,8 +51,8 @@ def fold(connection: sqlite3.Connection, folder: int, folded: bool) -> None:
 def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
-    """Begin new chats in the folder with a copy of this preset; None is as in no folder."""
-    values = (None, "", None, None) if begin is None else (preset, *stored(begin))
+    """Copy a preset for new chats; None removes it."""
+    values = (None, "", None, None) if begin is None else (preset, *fields.stored_begin(begin))
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
         (*values, folder),
@@ -61,7 +60,7 @@ def begin_with(
 
 
 def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
-    """None is in no folder, as is a folder that is gone."""
+    """None, or a folder that is gone, is no folder."""
     connection.executemany(
         "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
         [(folder, chat) for chat in chats],
@@ -69,7 +68,7 @@ def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | Non
 
 
 def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
-    """Its chats stay, in no folder. None if it was gone."""
+    """Keeps its chats. Returns None if it was gone."""
     found = read(connection, folder)
     if found is None:
         return None
@@ -79,7 +78,7 @@ def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
-    """Restore the folder, and move back its chats unless they are in another folder."""
+    """Moves its chats back unless they are in another folder."""
     each = gone.folder
     new = create(connection, each.name, each.preset, each.begin)
     fold(connection, new, each.folded)
@@ -89,21 +88,14 @@ def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
     )
 
 
-def stored(begin: Begin) -> tuple[str, str | None, str | None]:
-    return begin.system, fields.stored_model(begin.format), fields.stored_tree(begin.settings)
-
-
 def _read(row: Sequence[object]) -> Folder:
     number, name, folded, preset, system, reply_format, settings = row
     assert isinstance(number, int)
-    begin = Begin(
-        fields.text(system), fields.model(ReplyFormat, reply_format), fields.tree(settings)
-    )
     own = preset is not None
     return Folder(
         number,
         fields.text(name),
         bool(folded),
         fields.text(preset) if own else "",
-        begin if own else None,
+        fields.begin(system, reply_format, settings) if own else None,
     )

@@ -1,20 +1,19 @@
-"""New chats begun from another one: forks with its messages, and chats with its summary."""
+"""New chats begun from another: forks with its messages, and chats with its summary."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, fields, messages
-from desktop.store.tables.records import Attachment, Message
+from desktop.store.tables.records import Attachment, Begin, Message
 
 HEADING = "Summary of the conversation so far:"
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The new chat, and the message in its composer, if any."""
+    """The new chat, and the message in its composer."""
 
     chat: int
     text: str = ""
@@ -24,7 +23,7 @@ class Fork:
 def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None:
     """The shown path up to `message` as a new chat; None if it is no longer shown.
 
-    A fork at a reply includes it. A fork at a user's message ends before it, to ask something else.
+    A fork at a reply includes it; at a user's message it ends before it, to ask something else.
     """
     path = messages.read_path(connection, chat)
     place = next((at for at, each in enumerate(path) if each.id == message), None)
@@ -46,8 +45,8 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
 ) -> Fork | None:
-    """A chat with the instructions, the settings and the summary of `chat`; an unanswered question
-    is its draft. None if `chat` was deleted meanwhile."""
+    """With the instructions, settings and summary of `chat`, and an unanswered question as its
+    draft. None if `chat` was deleted meanwhile."""
     row = connection.execute(
         "SELECT title, system, format, settings, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -55,29 +54,22 @@ def begin_from(
     ).fetchone()
     if row is None:
         return None
-    title, system = (fields.text(value) for value in row[:2])
-    reply_format, settings = fields.model(ReplyFormat, row[2]), fields.tree(row[3])
-    instructions = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
-    new = chats.create(
-        connection,
-        f"{title} (summary)",
-        "",
-        messages.storable(instructions),
-        reply_format,
-        settings,
-        fields.whole(row[4]),
-    )
+    title, begin, folder = fields.text(row[0]), fields.begin(*row[1:4]), fields.whole(row[4])
+    parts = (begin.system, f"{HEADING}\n\n{summary}")
+    system = messages.storable("\n\n".join(part for part in parts if part))
+    title = f"{title} (summary)"
+    new = chats.create(connection, title, begin=replace(begin, system=system), folder=folder)
     return Fork(new, question.text, question.attachments) if question else Fork(new)
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """An empty chat with the same instructions and clock, so both share the KV cache."""
+    """The same instructions and clock, so both share the KV cache."""
     title, created, system, reply_format, *others = connection.execute(
         "SELECT title, created, system, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ?",
         (chat,),
     ).fetchone()
-    new = chats.create(connection, fields.text(title), system=fields.text(system))
+    new = chats.create(connection, fields.text(title), begin=Begin(fields.text(system)))
     connection.execute(
         "UPDATE chats SET created = ?, format = ?, settings = ?, place = ?, agreed = ?, folder = ?,"
         " forked = 1 WHERE id = ?",

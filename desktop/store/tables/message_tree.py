@@ -1,8 +1,8 @@
 """Changes to the tree of a chat's messages: delete, restore, edit a reply, insert, move.
 
-A deleted message keeps its place: it is skipped, and what follows it is shown instead, so that
-restoring it restores everything. Deleted for good after 30 days in the trash, it is emptied and
-its row stays: below a question there are replies only, and below a reply questions.
+A deleted message keeps its place and is skipped, so that restoring it restores everything. Deleted
+for good, it is emptied and its row stays: below a question there are replies only, and below a
+reply questions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from desktop.store.tables.records import DeletedMessages, Message, Reply, ReplyS
 def delete(
     connection: sqlite3.Connection, chat: int, message: int, answers: bool
 ) -> DeletedMessages | None:
-    """Move a message to the trash, with `answers` also all replies to it; None if it is gone."""
+    """Move a message to the trash, with `answers` also all replies to it. None if it is gone."""
     nodes = messages.tree_of(connection, chat)
     if all(node.id != message for node in nodes):
         return None
@@ -39,7 +39,7 @@ def delete(
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedMessages) -> None:
-    """Bring back what was deleted together, and show it."""
+    """Restore and show what was deleted together."""
     rows = connection.execute(
         "UPDATE messages SET deleted = NULL WHERE chat = ? AND deleted = ? RETURNING chosen, id",
         (gone.chat, gone.deleted),
@@ -50,7 +50,7 @@ def restore(connection: sqlite3.Connection, gone: DeletedMessages) -> None:
 
 
 def deleted(connection: sqlite3.Connection) -> list[DeletedMessages]:
-    """Messages of the trash whose chats are not in it, latest first; deleted together is one."""
+    """List the trash, latest first, without chats; messages deleted together are one entry."""
     rows = connection.execute(
         "SELECT m.chat, m.deleted, count(*), min(m.id) FROM messages AS m"
         " JOIN chats AS c ON c.id = m.chat AND c.deleted IS NULL"
@@ -95,7 +95,7 @@ def purge(
 def edit_reply(
     connection: sqlite3.Connection, message: Message, text: str, ids: ReplyIds | None
 ) -> int:
-    """Add another version of a reply with this text, whose `ids` may be known; returns its id."""
+    """Add a version of a reply with this text; returns its id."""
     assert message.reply is not None
     chats.touch(connection, message.chat)
     before = message.reply
@@ -113,7 +113,7 @@ def edit_reply(
 def insert(
     connection: sqlite3.Connection, chat: int, parent: int | None, question: str, answer: str
 ) -> None:
-    """Insert a user's message, a reply or both below `parent`; what followed it follows them."""
+    """Insert a question, a reply or both below `parent`, above what followed it."""
     fitting = partial(messages.fitting_parent, connection, chat)
     following = [
         each
@@ -136,7 +136,7 @@ def insert(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Messages that were moved from below one version of a message to below another."""
+    """Messages moved from below one version of a message to below another."""
 
     chat: int
     children: tuple[int, ...]
@@ -149,8 +149,8 @@ class Moved:
 
 
 def followers(connection: sqlite3.Connection, message: Message) -> Moved | None:
-    """The messages that follow another version of `message`, the one shown last, and could follow
-    this one; None if it has followers or no other version of its role has."""
+    """Find the messages below the last shown version of `message` that could follow this one; None
+    if it has followers, or no other version has."""
     nodes = messages.tree_of(connection, message.chat)
     parents = {node.parent for node in nodes}
     by_id = {node.id: node for node in nodes}
@@ -187,7 +187,7 @@ def _add_reply(
     reply: Reply,
     of: int | None = None,
 ) -> int:
-    """Add a finished reply in the format of the reply `of`; returns its id."""
+    """Use the format of the reply `of`; returns the id."""
     new = messages.insert(connection, chat, parent, text)
     connection.execute(
         "INSERT INTO replies (message, state, format)"

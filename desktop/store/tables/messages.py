@@ -1,7 +1,7 @@
-"""The messages of a chat as a tree, the path through it that is shown, and streaming replies.
+"""The messages of a chat as a tree, the shown path, and streaming replies.
 
 A streaming reply gets a row of `reply_parts` each second until it is stored whole: rewriting its
-own row each time would write a gigabyte for a reply of a megabyte.
+own row would write a gigabyte for a reply of a megabyte.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.remote.messages import Place
-from desktop.store.tables import chats, documents, drafts, fields, folders, pictures
+from desktop.store.tables import attachments, chats, drafts, fields, folders
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import (
     Attachment,
+    Begin,
     ChatPath,
     Document,
     Message,
-    Picture,
     Reply,
     ReplyState,
 )
 
 
 class Node(NamedTuple):
-    """A message in the tree; among siblings the highest `chosen` is shown.
+    """Among siblings the highest `chosen` is shown.
 
-    The children of a deleted message are in its place: `chosen` begins with that of the deleted
-    one, so that the choice between it and its siblings still holds.
+    The children of a deleted message take its place: their `chosen` begins with its own, so the
+    choice between it and its siblings still holds.
     """
 
     id: int
@@ -56,34 +56,24 @@ def append_turn(
     chat: int | None,
     text: str,
     shown: Sequence[Attachment] = (),
-    key: str = "",
-    system: str = "",
     left: StoredDraft | None = None,
-    reply_format: ReplyFormat | None = None,
-    settings: Mapping[str, object] | None = None,
+    key: str = "",
+    begin: Begin | None = None,
     place: Place | None = None,
     folder: int | None = None,
 ) -> Turn:
-    """Add a turn at the end of the shown path; without a chat, in a new one with this `key`,
-    `system`, `reply_format`, `settings`, `place` and `folder`. It replaces the draft by what is
-    `left` of it."""
+    """Add a turn to the shown path. Without a chat, create one with this `key`, `begin`, `place`
+    and `folder`. The draft becomes what is `left` of it."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
         title = chats.title_from(storable(text or next(names, "")))
-        chat = chats.create(
-            connection,
-            title,
-            key,
-            storable(system),
-            reply_format,
-            settings,
-            folder,
-            titled=False,
-        )
+        begin = begin or Begin()
+        begin = replace(begin, system=storable(begin.system))
+        chat = chats.create(connection, title, key, begin, folder, titled=False)
         chats.run_at(connection, chat, place)
     if left is not None:
-        drafts.save(connection, chat, left.text, left.system, left.key, left.shown)
+        drafts.save(connection, replace(left, chat=chat))
     parent = fitting_parent(connection, chat, end_of_path(connection, chat), is_reply=False)
     return add_turn(connection, chat, parent, text, shown)
 
@@ -112,15 +102,14 @@ def add_message(
     text: str,
     shown: Sequence[Attachment] = (),
 ) -> int:
-    """Add a user's message as the chosen child of `parent`; returns its id."""
+    """Returns the id; the message is the chosen child of `parent`."""
     message = insert(connection, chat, parent, text)
-    pictures.attach(connection, "message", message, shown)
-    documents.attach(connection, "message", message, shown)
+    attachments.attach(connection, "message", message, shown)
     return message
 
 
 def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
-    """Add an empty running reply, in the chat's format, as the chosen child; returns its id."""
+    """Returns the id of an empty, running reply in the chat's format."""
     message = insert(connection, chat, parent, "")
     connection.execute(
         "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
@@ -136,8 +125,8 @@ def fitting_parent(
     is_reply: bool,
     chosen: int | None = None,
 ) -> int | None:
-    """The parent for a question or a reply: `parent`, or an empty deleted message below it if that
-    has the same role. `chosen` is that of the message to come, if it isn't the highest."""
+    """Returns `parent`, or an empty deleted message below it if `parent` has the same role.
+    `chosen` is set for a message that isn't the newest."""
     below_reply = parent is None or has_reply_row(connection, parent)
     if below_reply is not is_reply:
         return parent
@@ -184,7 +173,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
 
 
 def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Store what a running reply has gained; only the stats of `reply` are those of the whole."""
+    """Store the text gained; the stats are of the whole reply."""
     # Stats are as large as the text of a second, so only the newest are kept.
     connection.execute(
         "UPDATE reply_parts SET stats = NULL"
@@ -200,7 +189,7 @@ def append_to_reply(connection: sqlite3.Connection, message: int, text: str, rep
 
 
 def stop_running(connection: sqlite3.Connection) -> None:
-    """Stop the replies that a killed app left running."""
+    """Stop replies that a killed app left running."""
     _merge_parts(connection)
     connection.execute(
         "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
@@ -218,7 +207,7 @@ def choose_path(connection: sqlite3.Connection, message: int) -> None:
 
 
 def _choose(connection: sqlite3.Connection, message: int, condition: str) -> None:
-    """Choose a message and those above it, as long as their parent fulfils the condition."""
+    """Go up while the parent fulfils the condition."""
     # The highest of all is looked for once: no index has it.
     (highest,) = connection.execute("SELECT ifnull(max(chosen), 0) FROM messages").fetchone()
     above: dict[int, None] = {}
@@ -240,7 +229,7 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
 def read_path(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> list[Message]:
-    """The shown path, or the one that would be shown if `chosen` was."""
+    """The shown path, or the one that would be shown with `chosen`."""
     _merge_parts(connection, chat)
     nodes = tree_of(connection, chat)
     highest = max((node.chosen for node in nodes), default=(0,))
@@ -251,7 +240,7 @@ def read_path(
 
 
 def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
-    """Measured seconds per prefilled token, by the names of models, of the newest replies."""
+    """Seconds per prefilled token of the newest replies, by model."""
     rows = connection.execute(
         "SELECT model, sum(json_extract(stats, '$.prefill_s')),"
         " sum(json_extract(stats, '$.evaluated_tokens')) FROM"
@@ -266,7 +255,7 @@ def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
 
 
 def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
-    """All messages of all branches, parents first, without siblings, each with its `chosen`."""
+    """Read all branches, parents first, without siblings, each with its `chosen`."""
     _merge_parts(connection, chat)
     nodes = parents_first(tree_of(connection, chat))
     read = _read_messages(connection, [(node.id, ()) for node in nodes])
@@ -279,7 +268,7 @@ def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, 
 def _read_messages(
     connection: sqlite3.Connection, path: Sequence[tuple[int, tuple[int, ...]]]
 ) -> list[Message]:
-    """Messages by their ids, with these siblings."""
+    """Read messages by id, with these siblings."""
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
         " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"
@@ -301,8 +290,7 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> ChatPath | None:
-    """The shown path, or the one with `chosen`, and what else a request needs; None for a deleted
-    chat."""
+    """Read the shown path, or the one with `chosen`; None for a deleted chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -330,7 +318,7 @@ def read_chat(
 
 
 def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
-    """Ids along the chosen children from the root, each with its siblings in order."""
+    """Follow the chosen children; each id comes with its siblings in order."""
     children: dict[int | None, list[Node]] = {}
     for node in nodes:
         children.setdefault(node.parent, []).append(node)
@@ -386,7 +374,7 @@ def _merge_parts_of(connection: sqlite3.Connection, message: int) -> None:
 
 
 def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
-    """The messages of a chat that are not in the trash."""
+    """Leaves out messages in the trash."""
     rows = connection.execute(
         "SELECT id, parent, chosen, deleted IS NOT NULL FROM messages WHERE chat = ?", (chat,)
     )
@@ -398,7 +386,7 @@ def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
 
 
 def parents_first(nodes: Iterable[Node]) -> list[Node]:
-    """In the order of their ids, but each after its parent: a message can be inserted later."""
+    """Sort by id, but each after its parent: a message can be inserted later."""
     by_id = {node.id: node for node in sorted(nodes)}
     ordered: dict[int, Node] = {}
     for first in by_id:
@@ -424,7 +412,7 @@ def _node(number: int, known: Mapping[int, tuple[int | None, int, bool]]) -> Nod
 
 
 def insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
-    """Add a message without a reply's row as the chosen child; returns its id."""
+    """Returns the id of the new chosen child, which has no reply's row."""
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen)"
         " VALUES (?, ?, ?, ?, (SELECT ifnull(max(chosen), 0) + 1 FROM messages))",
@@ -438,18 +426,17 @@ def _message(
     connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
 ) -> Message:
     message, chat, parent, text, created, replied, *reply = row
-    shown, read = pictures.Attached[Picture](), pictures.Attached[Document]()
+    shown = attachments.Attached(fields.text(text))
     if replied is None:
-        shown = pictures.attached(connection, "message", message)
-        read = documents.attached(connection, "message", message)
+        shown = attachments.attached(connection, "message", message, shown.text)
     return Message(
         id=message,
         chat=chat,
         parent=fields.whole(parent),
-        text=read.told_in(shown.told_in(fields.text(text))),
+        text=shown.text,
         created=fields.moment(created),
-        pictures=shown.found,
-        documents=read.found,
+        pictures=shown.pictures,
+        documents=shown.documents,
         reply=_reply(reply) if replied is not None else None,
         siblings=siblings,
     )

@@ -16,7 +16,7 @@ from core.remote.messages import Place
 
 
 class ReplyState(enum.StrEnum):
-    """`RUNNING` is stored while a reply streams; found at a start, the app was killed."""
+    """`RUNNING` at a start: the app was killed."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -26,8 +26,6 @@ class ReplyState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Instructions, reply format and settings that a chat begins with."""
-
     system: str = ""
     format: ReplyFormat | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -35,8 +33,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of chats. Without `begin` its new chats begin like others; `preset` is the name of
-    the preset that `begin` was copied from, '' if it was a chat."""
+    """Without `begin`, new chats are like others; `preset` is the name of the preset that `begin`
+    was copied from, '' if it was a chat."""
 
     id: int
     name: str
@@ -47,7 +45,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat in the list or, with a moment in `deleted`, in the trash. Times are Unix times."""
+    """In the trash if `deleted` is set. Times are Unix times."""
 
     id: int
     title: str
@@ -61,7 +59,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
-    """Messages of one chat that went to the trash together; the title is of the first one."""
+    """Messages deleted together; the title is of the first one."""
 
     chat: int
     title: str
@@ -74,10 +72,8 @@ Trashed: TypeAlias = Chat | DeletedMessages
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture by the SHA-256 of its file.
-
-    Sizes are in pixels; `resized` and `tokens` are None if no model was loaded when it was sent.
-    """
+    """`digest` is the file's SHA-256. Sizes are in pixels; `resized` and `tokens` are None if no
+    model was loaded when it was sent."""
 
     digest: str
     name: str
@@ -89,10 +85,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document's text by its SHA-256, in parts that are pages if `paged`, else sections.
+    """`digest` is the SHA-256 of the text, `parts` are pages if `paged`, else sections.
 
-    The model reads the parts at the places `chosen`, in order; None is all of them. `tokens` counts
-    what it reads, None if no model has counted it.
+    The model reads the parts at the places `chosen`, or all. `tokens` counts what it reads, None if
+    uncounted.
     """
 
     digest: str
@@ -113,8 +109,8 @@ Attachment: TypeAlias = Picture | Document
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply without its text. `model` is the name of its model, '' if unknown; `edited`: the user
-    wrote it or changed its text."""
+    """A reply without its text. `model` is a name, '' if unknown; `edited`: the user wrote or
+    changed it."""
 
     state: ReplyState
     reasoning: str = ""
@@ -129,7 +125,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message on the shown path. `siblings` are all its alternatives in order, and itself."""
+    """A message on the shown path. `siblings` are all its versions in order, and itself."""
 
     id: int
     chat: int
@@ -155,9 +151,9 @@ class ChatPath:
     """The shown path of a chat, and what else a request needs.
 
     `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
-    is the last message that is no longer in the prompt. `settings` are the chat's own values of
-    settings, by their keys. `place` writes the next replies, None for this
-    computer; `agreed` are the servers that the chat may be sent to.
+    is the last message that is not in the prompt. `settings` are the chat's own, by their keys.
+    `place` writes the next replies, None for this computer; `agreed` are the servers that the chat
+    may be sent to.
     """
 
     path: tuple[Message, ...] = ()
@@ -187,13 +183,13 @@ class ChatPath:
         return replace(self, path=(*self.path[:-1], message))
 
     def before_last(self) -> ChatPath:
-        """A copy without the last message, the reply to come."""
+        """Without the reply to come."""
         return replace(self, path=self.path[:-1])
 
 
 def alternating(messages: Sequence[Message]) -> list[Message | None]:
-    """The messages with None for each that is missing between two of the same role, or before a
-    reply at the beginning: most templates want the roles to alternate."""
+    """With None for each message missing between two of one role, or before a first reply: most
+    templates want roles to alternate."""
     found: list[Message | None] = []
     for message in messages:
         if message.is_reply is (len(found) % 2 == 0):

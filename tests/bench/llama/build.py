@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import platformdirs
@@ -54,23 +54,26 @@ class Build:
     def program(self, name: str) -> Path:
         return self.home / "bin" / f"{name}-{self.level}"
 
-    def build(self, jobs: int) -> None:
+    def build(self, jobs: int, programs: Collection[str] = PROGRAMS) -> None:
         """Build what isn't there yet. Raises BuildError."""
         self.home.mkdir(parents=True, exist_ok=True)
         with FileLock(self.home / "lock"):
-            if not all(self.program(name).exists() for name in PROGRAMS):
+            if not self.has(programs):
                 self._say(f"building llama.cpp for {self.level} in {self.home}: minutes, once")
-                self._build(jobs)
+                self._build(jobs, programs)
 
-    def _build(self, jobs: int) -> None:
+    def has(self, programs: Collection[str]) -> bool:
+        return all(self.program(name).exists() for name in programs)
+
+    def _build(self, jobs: int, programs: Collection[str]) -> None:
         if not self.source.exists():
             self._fetch()
         tools, made = self._tools(), self.home / "build"
         cmake = [str(tools / "cmake"), "-S", str(self.source), "-B", str(made), "-G", "Ninja"]
         self.run([*cmake, f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}", *self._flags])
-        self.run([str(tools / "ninja"), "-C", str(made), "-j", str(jobs), *PROGRAMS])
+        self.run([str(tools / "ninja"), "-C", str(made), "-j", str(jobs), *programs])
         (self.home / "bin").mkdir(exist_ok=True)
-        for name in PROGRAMS:
+        for name in programs:
             part = self.program(name).with_suffix(".part")
             shutil.copy2(made / "bin" / name, part)
             part.replace(self.program(name))

@@ -218,6 +218,6 @@ class Lives(RuleBasedStateMachine):
         self.used[name] = self.now
 
 
-@pytest.mark.parametrize("lives", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [20, pytest.param(50, marks=pytest.mark.slow)])
 def test_D2_M2_D4_every_random_life_leaves_a_whole_store(lives: int) -> None:
     run_state_machine_as_test(Lives, settings=settings(stateful_step_count=80, max_examples=lives))

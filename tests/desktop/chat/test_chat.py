@@ -47,12 +47,8 @@ def shown(parts: WindowParts) -> list[str]:
 
 
 async def test_a_message_is_on_disk_before_the_engine_hears_of_it(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    monkeypatch: pytest.MonkeyPatch,
+    parts: WindowParts, engine: FakeEngine, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = await open_parts()
     await until(lambda: parts.engine.status.phase is READY)
     stored: list[tuple[str, str]] = []
     real = engine.ask
@@ -69,8 +65,7 @@ async def test_a_message_is_on_disk_before_the_engine_hears_of_it(
     assert stored == [("Hello", ""), ("", "running")]
 
 
-async def test_a_chat_goes_back_and_forth(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
+async def test_a_chat_goes_back_and_forth(parts: WindowParts, engine: FakeEngine) -> None:
     first = await ask(parts, engine, "Hello")
     assert first.conversation.messages == (UserMessage(content=(TextPart(text="Hello"),)),)
     assert first.conversation.created > 1e9
@@ -91,9 +86,8 @@ async def test_a_chat_goes_back_and_forth(open_parts: OpenParts, engine: FakeEng
 
 
 async def test_nothing_is_sent_twice_nor_when_there_is_nothing(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     parts.chat.draft.text = "  \n "
     parts.chat.send()
     parts.chat.draft.text = "Once"
@@ -189,9 +183,8 @@ async def test_a_growing_reply_is_not_stored_anew_each_second(
 
 
 async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
     asked.say("Half a", ids=(1, 2))
     await until(lambda: shown(parts)[-1] == "Half a")
@@ -209,9 +202,8 @@ async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(
 
 
 async def test_a_queued_reply_outlives_the_death_of_another(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     guilty = await ask(parts, engine, "First")
     guilty.say("Half")
     parts.chat.open(None)
@@ -225,8 +217,7 @@ async def test_a_queued_reply_outlives_the_death_of_another(
     assert (await ended(parts)).state is ReplyState.COMPLETE
 
 
-async def test_switching_chats_cancels_nothing(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
+async def test_switching_chats_cancels_nothing(parts: WindowParts, engine: FakeEngine) -> None:
     first = await ask(parts, engine, "First")
     chat = parts.transcript.chat
     parts.chat.open(None)
@@ -247,9 +238,8 @@ async def test_switching_chats_cancels_nothing(open_parts: OpenParts, engine: Fa
 
 
 async def test_regenerate_while_it_grows_stops_it_first(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     first = await ask(parts, engine, "Hello")
     first.say("half")
     await until(lambda: shown(parts)[-1] == "half")
@@ -264,9 +254,8 @@ async def test_regenerate_while_it_grows_stops_it_first(
 
 
 async def test_a_reply_begun_stays_one_of_its_own_whatever_is_pressed_meanwhile(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     (await ask(parts, engine, "Hello")).finish("first")
     await ended(parts)
     first = parts.transcript.rows[1].id
@@ -283,9 +272,8 @@ async def test_a_reply_begun_stays_one_of_its_own_whatever_is_pressed_meanwhile(
 
 
 async def test_edit_sends_again_beside_the_old_message(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     (await ask(parts, engine, "one")).finish("1")
     await ended(parts)
     (await ask(parts, engine, "two")).finish("2")
@@ -303,9 +291,8 @@ async def test_edit_sends_again_beside_the_old_message(
 
 
 async def test_deleting_the_chat_that_is_replying_stops_it_and_can_be_undone(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     asked = await ask(parts, engine, "Hello")
     asked.say("half")
     chat = parts.transcript.chat
@@ -344,9 +331,8 @@ async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
 
 
 async def test_a_store_that_fails_gives_the_text_back(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     await until(lambda: parts.engine.status.phase is READY)
     await parts.database.run(lambda connection: connection.execute("DROP TABLE replies"))
     refused: list[str] = []
@@ -362,9 +348,8 @@ async def test_a_store_that_fails_gives_the_text_back(
 
 
 async def test_a_reply_that_cannot_be_stored_ends_on_screen_all_the_same(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     failed: list[ErrorInfo] = []
     parts.failed.connect(failed.append)
     asked = await ask(parts, engine, "Hello")

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat.chat_dialogs import GRAMMAR, FormatDialog
-from desktop.chat.chat_dialogs import SCHEMA as EXAMPLE
+from desktop.chat.compose.chat_options import GRAMMAR, FormatDialog
+from desktop.chat.compose.chat_options import SCHEMA as EXAMPLE
 from desktop.chat.data import reading
 from desktop.chat.data.json_body import DataView
 from desktop.chat.data.reading import Kind, format_of, text_of
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.window.sides import tab_stops
@@ -27,7 +27,7 @@ from tests.desktop.chat.test_chat import ask
 from tests.desktop.chat.test_chat import ended as reply_ended
 from tests.desktop.conftest import Loop, OpenApp, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, reply_of, send, settle, words
+from tests.desktop.hands import child, ended, find, press, reply_of, send, settle, words
 from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")
@@ -40,6 +40,11 @@ async def ready(open_app: OpenApp) -> App:
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     return app
+
+
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(ready(open_app))
 
 
 async def chosen(parts: WindowParts, form: ReplyFormat | None) -> None:
@@ -57,27 +62,19 @@ async def replied(app: App, engine: FakeEngine, text: str, form: ReplyFormat = J
 
 
 def validity(row: ReplyRow) -> QLabel:
-    found = row.findChild(QLabel, "replyValidity")
-    assert isinstance(found, QLabel)
-    return found
+    return child(row, QLabel, "replyValidity")
 
 
 def button(row: QWidget, name: str) -> QAbstractButton:
-    found = row.findChild(QAbstractButton, name)
-    assert isinstance(found, QAbstractButton)
-    return found
+    return child(row, QAbstractButton, name)
 
 
 def view_of(row: ReplyRow) -> DataView:
-    found = row.findChild(DataView)
-    assert found is not None
-    return found
+    return child(row, DataView)
 
 
 def source_of(row: ReplyRow) -> CodeBlock:
-    found = row.findChild(CodeBlock)
-    assert found is not None
-    return found
+    return child(row, CodeBlock)
 
 
 def table(view: DataView) -> list[list[str]]:
@@ -111,10 +108,7 @@ async def verdict(dialog: FormatDialog, words_: str) -> None:
     await until(lambda: re.search(words_, dialog.verdict.text()), f"{words_} of the schema")
 
 
-async def test_a_format_is_chosen_used_and_turned_off(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def test_a_format_is_chosen_used_and_turned_off(app: App, engine: FakeEngine) -> None:
     assert marked(app) == ["actionFormatFree"] and words(app, "formatChip") == ""
     await a_schema_is_used_only_if_it_can_be(app)
     assert words(app, "formatChip") == "Replies: JSON with a schema"
@@ -184,16 +178,8 @@ async def a_schema_is_used_only_if_it_can_be(app: App) -> None:
     ],
 )
 async def test_other_formats_are_written_checked_and_kept(
-    open_app: OpenApp,
-    engine: FakeEngine,
-    kind: Kind,
-    name: str,
-    bad: str,
-    said: str,
-    good: str,
-    chip: str,
+    app: App, engine: FakeEngine, kind: Kind, name: str, bad: str, said: str, good: str, chip: str
 ) -> None:
-    app = await ready(open_app)
     dialog = await opened_dialog(app, name)
     use = button(dialog, "schemaUse")
     dialog.text.setPlainText(bad)
@@ -263,9 +249,8 @@ async def only_its_source_is_shown_while_it_grows(app: App, engine: FakeEngine) 
 
 
 async def test_the_latest_schema_is_the_one_that_is_judged(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await ready(open_app)
     judged: list[str] = []
 
     def refuse(form: ReplyFormat, _: object) -> str:
@@ -283,8 +268,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
     assert judged[-1] == "3"
 
 
-async def test_replies_are_shown_as_tables_and_trees(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await ready(open_app)
+async def test_replies_are_shown_as_tables_and_trees(app: App, engine: FakeEngine) -> None:
     await flat_objects_are_a_table_beside_their_source(app, engine)
     await other_json_is_a_tree(app, engine)
     await a_reply_that_breaks_its_format_says_so(app, engine)
@@ -327,8 +311,8 @@ async def found_in_the_source(app: App, row: ReplyRow) -> None:
     app.window.page.find_bar.begin()
     find(app, QLineEdit, "findText").setText("disc")
     await until(lambda: words(app, "findCount"))
-    field = source_of(row).findChild(QPlainTextEdit)
-    assert field is not None and field.isVisible()
+    field = child(source_of(row), QPlainTextEdit)
+    assert field.isVisible()
     assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
     app.window.page.find_bar.leave()
 
@@ -377,10 +361,7 @@ async def free_replies_stay_free_and_old_ones_data(app: App, engine: FakeEngine)
     await until(lambda: app.window.page.transcript.findChildren(DataView))
 
 
-async def test_H1_words_of_a_reply_are_text_in_its_data(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await ready(open_app)
+async def test_H1_words_of_a_reply_are_text_in_its_data(app: App, engine: FakeEngine) -> None:
     markup = "<b>a</b>&amp;\u202e"
     row = await replied(app, engine, json.dumps([{markup: markup}]))
     shown = "<b>a</b>&amp;<U+202E>"
@@ -388,9 +369,8 @@ async def test_H1_words_of_a_reply_are_text_in_its_data(
 
 
 async def test_a_continued_reply_keeps_its_format_and_another_has_the_chats(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await ready(open_app)
     await chosen(app.parts, SCHEMA)
     (await send(app, engine, "List them")).finish("[1, 2", reason="length")
     assert reply_of(await ended(app)).format == SCHEMA

@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.chat_dialogs import InsertDialog
+from desktop.chat.compose.message_editor import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
-from desktop.chat.message_row import MessageRow
+from desktop.chat.rows.message_row import MessageRow
 from desktop.store.tables import messages
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, type_in, words
 
@@ -63,9 +63,8 @@ def choose(app: App, text: str, entry: str) -> None:
 
 
 async def test_a_message_is_deleted_with_its_reply_and_comes_back(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"), ("two", "second"), ("three", "third"))
     choose(app, "two", "Delete with its reply")
     await until(lambda: shown(app) == ["one", "first", "three", "third"])
@@ -86,9 +85,8 @@ async def test_a_message_is_deleted_with_its_reply_and_comes_back(
 
 
 async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"), ("two", "second"))
     key = app.parts.chat.key
     choose(app, "first", "Delete")
@@ -110,9 +108,8 @@ async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
 
 
 async def test_roles_alternate_for_the_engine_whatever_is_deleted(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"), ("two", "second"), ("three", "third"))
     choose(app, "one", "Delete")
     await until(lambda: shown(app)[0] == "first")
@@ -131,10 +128,7 @@ async def test_roles_alternate_for_the_engine_whatever_is_deleted(
     asked.finish("fourth")
 
 
-async def test_a_deleted_last_reply_can_be_written_again(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_a_deleted_last_reply_can_be_written_again(app: App, engine: FakeEngine) -> None:
     await talk(app, engine, ("one", "first"))
     choose(app, "first", "Delete")
     await until(lambda: shown(app) == ["one"])
@@ -145,9 +139,8 @@ async def test_a_deleted_last_reply_can_be_written_again(
 
 
 async def test_a_reply_whose_question_is_deleted_is_written_anew(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"), ("two", "second"))
     choose(app, "two", "Delete")
     await until(lambda: shown(app) == ["one", "first", "second"])
@@ -161,9 +154,8 @@ async def test_a_reply_whose_question_is_deleted_is_written_anew(
 
 
 async def test_a_long_draft_after_a_deleted_reply_is_read_as_it_will_be_sent(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"))
     choose(app, "first", "Delete")
     await until(lambda: shown(app) == ["one"])
@@ -186,9 +178,8 @@ async def followers_moved(app: App, engine: FakeEngine) -> None:
 
 
 async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await followers_moved(app, engine)
     chat = app.parts.transcript.chat
     app.parts.chat.open(None)
@@ -209,9 +200,8 @@ async def test_undoing_a_move_leaves_a_reply_of_another_chat_alone(
 
 
 async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "It is red."), ("two", "second"))
     place = app.window.page.transcript.messages.at(1)
     assert place is not None
@@ -245,9 +235,8 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
 
 
 async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await talk(app, engine, ("one", "first"))
     choose(app, "first", "Edit the reply")
     find(app, QPlainTextEdit, "editReplyText").setPlainText("typed")
@@ -261,10 +250,7 @@ async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
     assert app.parts.drafts.edited(2) is None
 
 
-async def test_messages_are_inserted_and_read_in_their_place(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_messages_are_inserted_and_read_in_their_place(app: App, engine: FakeEngine) -> None:
     await talk(app, engine, ("one", "first"), ("two", "second"))
     choose(app, "first", "Insert below…")
     await until(lambda: app.window.findChildren(InsertDialog))
@@ -278,10 +264,7 @@ async def test_messages_are_inserted_and_read_in_their_place(
     asked.finish("third")
 
 
-async def test_followers_move_to_the_version_shown_and_back(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_followers_move_to_the_version_shown_and_back(app: App, engine: FakeEngine) -> None:
     await followers_moved(app, engine)
     press(app, "toastAction")
     await until(lambda: shown(app) == ["one", "first", "two", "second"])
@@ -293,10 +276,7 @@ async def test_followers_move_to_the_version_shown_and_back(
     await until(lambda: words(app, "toastText").startswith("No messages follow"))
 
 
-async def test_a_message_is_copied_in_three_ways_and_quoted(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_a_message_is_copied_in_three_ways_and_quoted(app: App, engine: FakeEngine) -> None:
     await talk(app, engine, ("one", "Some **bold** text\n\n- a\n- b"))
     text, clipboard = shown(app)[1], QGuiApplication.clipboard()
     choose(app, text, "Copy the reply")

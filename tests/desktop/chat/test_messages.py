@@ -17,14 +17,14 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
+from desktop.chat.compose.message_editor import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.message_editor import ComposerText
-from desktop.chat.message_row import MessageRow
+from desktop.chat.rows.message_row import MessageRow
 from desktop.widgets.icon_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, send, settle, user_rows
+from tests.desktop.hands import child, ended, find, press, send, settle, user_rows
 from tests.desktop.window.test_window import STATS
 
 
@@ -54,9 +54,7 @@ def drawn(button: QWidget) -> bool:
 
 
 def copy_of(row: MessageRow) -> CopyButton:
-    button = row.findChild(CopyButton, "copyMessage")
-    assert isinstance(button, CopyButton)
-    return button
+    return child(row, CopyButton, "copyMessage")
 
 
 def says(button: CopyButton, words: str) -> bool:
@@ -64,16 +62,14 @@ def says(button: CopyButton, words: str) -> bool:
 
 
 async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard_are(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     for number in range(2):
         await say(app, engine, f"Question {number}", f"Answer {number}")
     rows = app.window.page.transcript.row_widgets
     assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
     assert rows[2].y() - rows[0].y() < 150
-    numbers = rows[-1].findChild(QWidget, "numbersText")
-    assert isinstance(numbers, QWidget)
+    numbers = child(rows[-1], QWidget, "numbersText")
     middles = [
         each.mapTo(rows[-1], each.rect().center()).y() for each in (copy_of(rows[-1]), numbers)
     ]
@@ -141,9 +137,8 @@ def shown_of(row: MessageRow) -> list[str]:
 
 
 async def test_a_users_message_is_formatted_or_shown_as_typed_and_copied_as_typed(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     reply = await say(app, engine, OWN, "**Yes.**")
     row = user_rows(app)[0]
     assert shown_of(row) == ["Is this right?\nA line, code", "https://example.org", "x = 1"]
@@ -168,8 +163,7 @@ async def the_bubble_is_as_wide_as_its_content(app: App, engine: FakeEngine) -> 
     widths = []
     for text in ("Hi", "# Hi there you", "```\n" + "x" * 60 + "\n```", "word " * 200):
         await say(app, engine, text)
-        bubble = user_rows(app)[-1].findChild(QFrame, "userBubble")
-        assert isinstance(bubble, QFrame)
+        bubble = child(user_rows(app)[-1], QFrame, "userBubble")
         widths.append(bubble.width())
         for field in bubble.findChildren(QPlainTextEdit):
             assert field.horizontalScrollBar().maximum() == 0
@@ -207,17 +201,15 @@ REPLY_MENU = [
 
 
 async def test_a_messages_menu_offers_what_can_be_done_with_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "Hello")).finish("An answer", reason="cancelled")
     reply = await ended(app)
     await settle()
     for row, expected in ((user_rows(app)[0], QUESTION_MENU), (reply, REPLY_MENU)):
         # Over a gap, and over the text.
         assert right_click(row) == expected
-        text = row.findChild(BlockText)
-        assert text is not None
+        text = child(row, BlockText)
         over_text = right_click(text)
         assert over_text[-len(expected) - 1 :] == ["", *expected]
         assert "Copy" in over_text and "Select all" in over_text

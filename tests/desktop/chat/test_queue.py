@@ -11,7 +11,7 @@ from desktop.app import App
 from desktop.chat.drafts import Drafts
 from desktop.store.tables import drafts
 from desktop.widgets.plain import ElidedLabel
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine, png
 from tests.desktop.hands import (
     drop,
@@ -54,9 +54,8 @@ async def next_asked(engine: FakeEngine, count: int) -> Asked:
 
 
 async def test_messages_wait_are_sent_and_taken_back(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     button = find(app, QAbstractButton, "queueButton")
     asked = await send(app, engine, "first")
     assert not button.isVisible()
@@ -138,9 +137,8 @@ async def another_chat_is_continued_in_the_background(app: App, engine: FakeEngi
 
 
 async def test_what_waits_is_stored_until_its_message_is(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    app: App, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
 
     def stored() -> list[tuple[int | None, str]]:
         return [(row.chat, row.text) for row in app.parts.database.run_now(drafts.stored)]
@@ -160,9 +158,8 @@ async def test_what_waits_is_stored_until_its_message_is(
 
 
 async def test_a_message_of_one_chat_does_not_wait_for_the_sending_of_another(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "first")).finish("one")
     await ended(app)
     engine.may_describe.clear()

@@ -14,13 +14,13 @@ from core.api.events import Generated
 from core.api.stats import DraftCounts
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row
 from desktop.numbers import numbers_text
 from desktop.store.tables.records import Message, Reply, ReplyState
-from tests.desktop.hands import arrive, no_drafts, no_formats
+from tests.desktop.hands import arrive, child, no_drafts, no_formats
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -35,9 +35,7 @@ def line(qtbot: QtBot) -> NumbersLine:
 
 
 def value(line: NumbersLine, name: str) -> QLabel:
-    found = line.findChild(QLabel, name)
-    assert isinstance(found, QLabel)
-    return found
+    return child(line, QLabel, name)
 
 
 def test_one_line_sums_up_the_reply(line: NumbersLine) -> None:
@@ -68,8 +66,7 @@ def test_a_line_without_room_is_left_out_and_comes_back(qtbot: QtBot) -> None:
 
 def test_the_button_opens_all_numbers(line: NumbersLine, qtbot: QtBot) -> None:
     line.show_stats(samples.long_chat())
-    button = line.findChild(QToolButton, "numbersToggle")
-    assert isinstance(button, QToolButton)
+    button = child(line, QToolButton, "numbersToggle")
     assert button.accessibleName() == "Show all numbers of this reply"
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     assert button.accessibleName() == "Hide all numbers of this reply"
@@ -131,21 +128,20 @@ def test_folded_reasoning_is_drawn_when_it_is_opened(qtbot: QtBot) -> None:
     fold = ReasoningFold()
     qtbot.addWidget(fold)
     fold.show()
-    button = fold.findChild(QPushButton)
-    assert isinstance(button, QPushButton)
+    button = child(fold, QPushButton)
     fold.set_running(True)
     assert button.text() == "Thinking\N{HORIZONTAL ELLIPSIS}"
     fold.append("one ")
     assert fold.findChildren(MarkdownBody) == []
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     fold.append("*two*")
-    body = fold.findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody) and body.isVisible()
+    body = child(fold, MarkdownBody)
+    assert body.isVisible()
     assert body.text() == fold.text() == "one *two*"
     fold.set_running(False)
     assert button.text() == "Thought"
-    block = body.findChild(BlockText)
-    assert isinstance(block, BlockText) and block.toPlainText() == "one two"
+    block = child(body, BlockText)
+    assert block.toPlainText() == "one two"
     fold.set_text("other")
     assert body.text() == fold.text() == "other"
     QTest.keyClick(button, Qt.Key.Key_Space)
@@ -162,5 +158,5 @@ def test_text_that_arrived_and_is_not_shown_yet_is_shown_once(qtbot: QtBot) -> N
     live.take(Generated(request=1, answer="world."))
     row.show_row(Row(replace(message), live, last=True))
     live.show_arrived()
-    body = row.findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody) and body.text() == live.text == "Hello world."
+    body = child(row, MarkdownBody)
+    assert body.text() == live.text == "Hello world."

@@ -15,15 +15,15 @@ from core.api.stats import RequestStats
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowPlaces, RowWidget
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_widgets import RowPlaces, RowWidget
+from desktop.chat.rows.transcript_view import BUILT_AT_ONCE, TranscriptView
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import LiveReply, Row, Transcript
-from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
-from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from desktop.window.sides import move_focus
-from tests.desktop.hands import arrive, no_drafts, no_formats
+from tests.desktop.hands import arrive, child, no_drafts, no_formats
 
 MakeView = Callable[..., TranscriptView]
 
@@ -188,8 +188,7 @@ def test_a_message_being_edited_stays(make_view: MakeView) -> None:
 
 def test_a_message_with_selected_text_stays(make_view: MakeView) -> None:
     view = make_view(200, "question", "First.\n\nSecond.")
-    body = view.row_widgets[-1].findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody)
+    body = child(view.row_widgets[-1], MarkdownBody)
     block = body.blocks()[0]
     assert isinstance(block, BlockText)
     text_selection().select_all(block)

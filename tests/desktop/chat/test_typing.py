@@ -17,6 +17,7 @@ from core.api.chat import SystemMessage
 from core.api.stats import RequestStats
 from desktop.app import App
 from desktop.chat import drafts
+from desktop.chat.compose.composer import size_text
 from desktop.chat.context_fill import GLUE_TOKENS, DraftTokens
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
@@ -133,9 +134,8 @@ async def a_blank_at_the_end_stays_while_it_is_typed(app: App) -> None:
 
 
 async def test_tokens_and_what_is_left_follow_what_is_typed(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await the_field_grows_with_its_lines(app.window.page.composer.text)
     type_in(app, "")
     await until(lambda: words(app, "composerTokens") == "4,096 tokens left")
@@ -154,6 +154,7 @@ async def test_tokens_and_what_is_left_follow_what_is_typed(
     over = 3500 + GLUE_TOKENS - 3000
     said = f"3,500 tokens, {over} more than the context has left"
     await until(lambda: words(app, "composerTokens") == said)
+    assert size_text(DraftTokens(0, -24_810)) == "24,810 tokens more than the context holds"
     assert find(app, QLabel, "composerTokens").property("class") == "warning small"
 
 
@@ -176,9 +177,8 @@ async def the_field_grows_with_its_lines(field: QPlainTextEdit) -> None:
 
 
 async def test_one_text_is_counted_at_a_time_then_the_last_and_again_for_another_model(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     size = app.parts.draft_size
     engine.may_count.clear()

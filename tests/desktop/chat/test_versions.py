@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QWidget
 
 from core.api.stats import RequestStats
 from desktop.app import App
-from desktop.chat.reply_row import ReplyRow
-from tests.desktop.conftest import OpenApp, until
+from desktop.chat.rows.reply_row import ReplyRow
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 LONG = "A line of a reply.\n\n" * 60
 STATS = RequestStats(
@@ -67,9 +67,8 @@ def seen(row: ReplyRow) -> bool:
 
 
 async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     row = await answered(app, engine, "Hello", "first")
     tops = []
     for width in (1600, 700, 1600):
@@ -78,8 +77,7 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
         places = places_in(row, "copyMessage", "forkChat", "numbersToggle")
         tops.append([place.y() for place in places])
         if width == 700:
-            numbers = row.findChild(QLabel, "numbersText")
-            assert numbers is not None
+            numbers = child(row, QLabel, "numbersText")
             assert numbers.height() > 2 * numbers.fontMetrics().height()
     assert tops[0] == tops[1] and len(tops[0]) == 3
     names = ("copyMessage", "regenerate", "forkChat")
@@ -103,9 +101,8 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
     ],
 )
 async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
-    open_app: OpenApp, engine: FakeEngine, other: str
+    app: App, engine: FakeEngine, other: str
 ) -> None:
-    app = await open_app()
     app.window.resize(1000, 700)
     await answered(app, engine, "Before", LONG)
     await answered(app, engine, "Hello", other)
@@ -128,9 +125,8 @@ async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
 
 
 async def test_a_version_that_ends_above_the_view_is_brought_into_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     app.window.resize(1000, 700)
     await answered(app, engine, "Hello", "Short.")
     view = app.window.page.transcript
@@ -161,10 +157,7 @@ async def stopped(app: App) -> None:
     await settle()
 
 
-async def test_continuing_stays_at_the_end_and_follows(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_continuing_stays_at_the_end_and_follows(app: App, engine: FakeEngine) -> None:
     bar = bar_of(app)
     await says(app, await send(app, engine, "Hello"), "line\n\n" * 120)
     await stopped(app)

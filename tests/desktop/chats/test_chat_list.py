@@ -160,8 +160,7 @@ async def test_a_search_leaves_the_titles_that_contain_it(open_app: OpenApp) -> 
     assert rows(app) == ["Last 7 days", "Plums & quinces"] and current(app) == "Plums & quinces"
 
 
-async def test_escape_in_the_search_stops_no_reply(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_escape_in_the_search_stops_no_reply(app: App, engine: FakeEngine) -> None:
     type_in(app, "Hello")
     app.window.page.composer.text.send_asked.emit()
     await until(lambda: engine.asked)
@@ -176,8 +175,7 @@ async def test_escape_in_the_search_stops_no_reply(open_app: OpenApp, engine: Fa
     await until(lambda: app.parts.chat.running is None)
 
 
-async def test_H8_two_thousand_chats_keep_no_key_waiting(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_H8_two_thousand_chats_keep_no_key_waiting(app: App) -> None:
     await fill(app, {f"Chat number {number}": number / 100 for number in range(MANY)})
     assert len([row for row in rows(app) if row.startswith("Chat number")]) == MANY
     app.window.activateWindow()
@@ -249,8 +247,8 @@ async def test_each_deleted_chat_can_be_restored(open_app: OpenApp) -> None:
     row = find(app, QPushButton, "openTrash")
     assert not row.isVisible()
     await delete(app, "Apples", "Nuts", "Pears")
-    assert row.isVisible() and row.text() == "Deleted chats (3)"
-    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Pears"
+    assert row.isVisible() and row.text() == "Trash (3)"
+    assert words(app, "toastText") == "Moved to the trash, kept for 30 days: Pears"
     # There is room for one line.
     said = find(app, QLabel, "toastText")
     assert said.heightForWidth(said.width()) < 2 * said.fontMetrics().height()

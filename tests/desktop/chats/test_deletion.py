@@ -17,7 +17,7 @@ from desktop.store.folders import Folders
 from desktop.store.tables import chats
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import OpenParts, until
+from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.store.damage import root_of, zero_page
 
@@ -59,6 +59,11 @@ async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> 
     return parts
 
 
+@pytest.fixture
+def parts(qloop: Loop, open_parts: OpenParts, engine: FakeEngine, tmp_path: Path) -> WindowParts:
+    return qloop.run(with_chat(open_parts, engine, tmp_path))
+
+
 async def kill(parts: WindowParts, folders: Folders) -> None:
     """End before chats long in the trash are deleted for good."""
     await to_trash(parts, shown(parts))
@@ -81,9 +86,8 @@ def picture_files(folders: Folders) -> list[Path]:
 
 
 async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     key = parts.chat.key
     assert len(key) == 32
     # What was read ahead on the empty page belongs to the chat that began there.
@@ -125,9 +129,8 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
 
 
 async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     # The start has made an empty one already.
     for backup in backups.backups(folders.database):
         os.utime(backup, (0, 0))
@@ -144,13 +147,8 @@ async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
 
 
 async def test_M2_deleting_all_data_leaves_no_backup_even_if_it_is_cut_off(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    parts: WindowParts, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     for backup in backups.backups(folders.database):
         os.utime(backup, (0, 0))
     await parts.database.back_up_daily()
@@ -188,9 +186,8 @@ async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
 
 
 async def test_a_chat_deleted_for_good_is_gone_with_its_draft(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     chat, key = shown(parts), parts.chat.key
     (tmp_path / "other.png").write_bytes(png(20, 20))
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
@@ -217,9 +214,8 @@ async def test_a_chat_deleted_for_good_is_gone_with_its_draft(
 
 
 async def test_a_chat_that_is_gone_is_not_waited_for(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     chat = shown(parts)
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
@@ -234,9 +230,8 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
 
 
 async def test_a_chat_brought_back_and_a_picture_in_another_draft_stay(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     chat = shown(parts)
     await to_trash(parts, chat)
     parts.chats.restore(chat, opened=False)
@@ -253,9 +248,8 @@ async def test_a_chat_brought_back_and_a_picture_in_another_draft_stay(
 
 
 async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     first = parts.chat.key
     parts.chat.open(None)
     (await ask(parts, engine, "Other")).finish("Yes")
@@ -287,9 +281,8 @@ async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
 
 
 async def test_all_data_goes_at_once(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     parts.chat.draft.text = "a secret draft"
     parts.chat.keep_draft(parts.chat.draft)
     (folders.data / "chats.damaged-1.db").write_bytes(b"an old secret")
@@ -317,9 +310,8 @@ def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path
 
 
 async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     chat = shown(parts)
     older = [beside(folders, "copy"), beside(folders, "damaged")]
     log = folders.data / f"{older[1].name}-wal"
@@ -368,9 +360,8 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
 
 
 async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await with_chat(open_parts, engine, tmp_path)
     said: list[ErrorInfo] = []
     parts.failed.connect(said.append)
     chat = shown(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt
 from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
@@ -65,6 +66,11 @@ async def with_folder(open_app: OpenApp) -> App:
     return app
 
 
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(with_folder(open_app))
+
+
 def test_the_list_with_folders_is_a_proper_model(qloop: Loop) -> None:
     chats = ChatList()
     mode = QAbstractItemModelTester.FailureReportingMode.Warning
@@ -89,8 +95,7 @@ def test_the_list_with_folders_is_a_proper_model(qloop: Loop) -> None:
     assert not chats.first().isValid()
 
 
-async def test_a_folder_is_made_named_and_deleted_and_its_chats_stay(open_app: OpenApp) -> None:
-    app = await with_folder(open_app)
+async def test_a_folder_is_made_named_and_deleted_and_its_chats_stay(app: App) -> None:
     assert rows(app) == ["Fruit", "Apples", "Today", "Nuts"]
     view = find(app, QListView, "chatList")
     view.setCurrentIndex(view.model().index(1, 0))
@@ -104,8 +109,7 @@ async def test_a_folder_is_made_named_and_deleted_and_its_chats_stay(open_app: O
     assert shows(app, "Apples")
 
 
-async def test_a_moved_chat_that_is_pinned_stays_at_the_top(open_app: OpenApp) -> None:
-    app = await with_folder(open_app)
+async def test_a_moved_chat_that_is_pinned_stays_at_the_top(app: App) -> None:
     chats, folders = app.parts.chat_list, app.parts.folders_of_chats
     (nuts,) = [each.id for each in chats.chats if each.title == "Nuts"]
     app.parts.chats.pin(nuts, True)
@@ -117,8 +121,7 @@ async def test_a_moved_chat_that_is_pinned_stays_at_the_top(open_app: OpenApp) -
     await until(lambda: not all(each.folder for each in chats.chats))
 
 
-async def test_chats_are_dragged_into_a_folder_and_out_of_it(open_app: OpenApp) -> None:
-    app = await with_folder(open_app)
+async def test_chats_are_dragged_into_a_folder_and_out_of_it(app: App) -> None:
     view = find(app, ChatsView, "chatList")
 
     def drop(title: str, at: QPointF) -> None:
@@ -144,8 +147,7 @@ async def test_chats_are_dragged_into_a_folder_and_out_of_it(open_app: OpenApp) 
     assert rows(app) == ["Fruit", "Apples", "Nuts"]
 
 
-async def test_keys_fold_a_folder_and_stay_on_it(open_app: OpenApp) -> None:
-    app = await with_folder(open_app)
+async def test_keys_fold_a_folder_and_stay_on_it(app: App) -> None:
     view = find(app, QListView, "chatList")
     app.window.activateWindow()
     view.setFocus()
@@ -163,10 +165,7 @@ async def test_keys_fold_a_folder_and_stay_on_it(open_app: OpenApp) -> None:
     await until(lambda: rows(app) == ["Today", "Apples", "Nuts"])
 
 
-async def test_new_chats_in_a_folder_begin_with_its_preset(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await with_folder(open_app)
+async def test_new_chats_in_a_folder_begin_with_its_preset(app: App, engine: FakeEngine) -> None:
     app.parts.settings.put(presets=PresetSettings(presets=(POET,)))
     menu = folder_menu(app, "Fruit")
     begins = find(app, QMenu, "folderBegin")
@@ -194,8 +193,7 @@ async def test_new_chats_in_a_folder_begin_with_its_preset(
     assert entries(begins)[1] == "Poet, as it was chosen"
 
 
-async def test_a_new_chat_outlives_its_folder(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await with_folder(open_app)
+async def test_a_new_chat_outlives_its_folder(app: App, engine: FakeEngine) -> None:
     choose(folder_menu(app, "Fruit"), "New chat in this folder")
     await until(lambda: words(app, "chatTitle") == "New chat in Fruit")
     choose(folder_menu(app, "Fruit"), "Delete the folder, keep its chats")

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, ChatList, TrashList, sections
+from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, ChatList, sections
+from desktop.chats.trash import TrashList
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
 from desktop.widgets.two_lines import NOTE_ROLE
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.conftest import Loop, until
 from tests.desktop.fake_engine import FakeEngine
 
 
@@ -104,9 +106,8 @@ def test_the_trash_is_a_proper_model(qloop: Loop) -> None:
 
 
 async def test_a_new_title_is_one_line_and_never_blank(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     (await ask(parts, engine, "Hello")).finish("x")
     await ended(parts)
     await until(lambda: parts.chat_list.chats)

@@ -13,7 +13,7 @@ from desktop.store.tables import chats
 from desktop.widgets.dialogs import LinkDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -93,10 +93,7 @@ async def test_escape_and_the_default_keep_deleted_chats(
     assert len(await app.parts.database.run(chats.trashed)) == 1
 
 
-async def test_escape_keeps_all_data_and_stops_no_reply(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_escape_keeps_all_data_and_stops_no_reply(app: App, engine: FakeEngine) -> None:
     asked = await send(app, engine, "Hello")
     app.window.actions_by_name["actionDeleteAll"].trigger()
     assert words(app, "deleteAllWords")
@@ -107,10 +104,7 @@ async def test_escape_keeps_all_data_and_stops_no_reply(
     assert len(app.parts.chat_list.chats) == 1
 
 
-async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(
-    open_app: OpenApp,
-) -> None:
-    app = await open_app()
+async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(app: App) -> None:
     app.window.actions_by_name["actionDeleteAll"].trigger()
     for size in ((1280, 820), (620, 420), (320, 300)):
         app.window.resize(*size)
@@ -121,10 +115,8 @@ async def test_a_question_is_seen_whole_and_a_double_click_opens_no_link(
     press(app, "deleteAllNo")
     app.window.dialogs.open_link("https://example.org/")
     await until(lambda: app.window.findChild(LinkDialog))
-    dialog = app.window.findChild(LinkDialog)
-    assert dialog is not None
-    opens = dialog.findChild(QPushButton, "linkOpen")
-    assert opens is not None
+    dialog = child(app.window, LinkDialog)
+    opens = child(dialog, QPushButton, "linkOpen")
     QTest.mouseClick(opens, LEFT)
     assert dialog.isVisible()
     dialog.reject()

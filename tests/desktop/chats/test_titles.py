@@ -73,8 +73,7 @@ async def test_a_request_that_failed_is_made_again_and_one_that_gave_no_title_is
     assert title(parts) == "Why is the sky blue?" and len(engine.titles) == 2
 
 
-async def test_a_setting_leaves_the_first_words(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
+async def test_a_setting_leaves_the_first_words(parts: WindowParts, engine: FakeEngine) -> None:
     await until(lambda: parts.engine.status.phase is Phase.READY)
     parts.settings.set_value("background.titles", False)
     await turn(parts, engine)

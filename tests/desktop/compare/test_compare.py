@@ -14,7 +14,7 @@ from desktop.compare.compare_dialog import CompareDialog, SideView
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.settings_file import SettingsFile
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info
 from tests.desktop.hands import drop, ended, files, find, press, said, send, words
 from tests.desktop.models.test_library import library
@@ -37,6 +37,11 @@ async def opened(open_app: OpenApp, engine: FakeEngine) -> App:
     choose(app, A, B)
     find(app, QPlainTextEdit, "compareMessage").setPlainText("Why is the sky blue?")
     return app
+
+
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp, engine: FakeEngine) -> App:
+    return qloop.run(opened(open_app, engine))
 
 
 def choose(app: App, first: str, second: str) -> None:
@@ -70,9 +75,8 @@ def texts(app: App) -> list[str]:
 
 
 async def test_two_models_answer_one_after_the_other(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await opened(open_app, engine)
     loads = len(engine.loads)
     press(app, "compareStart")
     first = await asked(engine, 1)
@@ -110,10 +114,7 @@ async def test_two_models_answer_one_after_the_other(
     assert SettingsFile(folders.settings_file).load()[0].model.path == OWN
 
 
-async def test_a_reply_is_kept_as_a_chat_with_its_model(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app, engine)
+async def test_a_reply_is_kept_as_a_chat_with_its_model(app: App, engine: FakeEngine) -> None:
     composer = find(app, QPlainTextEdit, "composerText")
     composer.setPlainText("A draft")
     press(app, "compareStart")
@@ -144,10 +145,7 @@ async def test_a_reply_is_kept_as_a_chat_with_its_model(
     await until(lambda: composer.toPlainText() == "A draft")
 
 
-async def test_deleting_everything_forgets_a_comparison(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app, engine)
+async def test_deleting_everything_forgets_a_comparison(app: App, engine: FakeEngine) -> None:
     press(app, "compareStart")
     (await asked(engine, 1)).finish("Scattering.")
     await asked(engine, 2)
@@ -160,9 +158,8 @@ async def test_deleting_everything_forgets_a_comparison(
 
 
 async def test_L5_a_model_that_does_not_load_costs_its_own_side_only(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await opened(open_app, engine)
     engine.models[A] = NotEnoughMemoryError("It needs 9 GB.")
     engine.keeps_model = False
     recent = app.parts.settings.settings.recent_models
@@ -177,9 +174,8 @@ async def test_L5_a_model_that_does_not_load_costs_its_own_side_only(
 
 
 async def test_L5_a_model_chosen_meanwhile_that_does_not_load_leaves_the_one_before(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await opened(open_app, engine)
     engine.models["/models/c"] = NotEnoughMemoryError("It needs 9 GB.")
     press(app, "compareStart")
     first = await asked(engine, 1)
@@ -193,9 +189,8 @@ async def test_L5_a_model_chosen_meanwhile_that_does_not_load_leaves_the_one_bef
 
 
 async def test_a_model_before_that_no_longer_loads_leaves_none_of_the_compared(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await opened(open_app, engine)
     press(app, "compareStart")
     (await asked(engine, 1)).finish("Yes.")
     engine.models[OWN] = NotEnoughMemoryError("It needs 9 GB.")
@@ -205,9 +200,8 @@ async def test_a_model_before_that_no_longer_loads_leaves_none_of_the_compared(
 
 
 async def test_closing_waymark_amid_forgets_what_was_cached(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await opened(open_app, engine)
     press(app, "compareStart")
     first = await asked(engine, 1)
     # Deleting something meanwhile deletes nothing of the comparison's before its end.
@@ -218,10 +212,7 @@ async def test_closing_waymark_amid_forgets_what_was_cached(
     assert first.cancelled and set(engine.forgotten) == {("compare", str(folders.contexts))}
 
 
-async def test_a_picture_of_the_screen_does_not_stop_it(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app, engine)
+async def test_a_picture_of_the_screen_does_not_stop_it(app: App, engine: FakeEngine) -> None:
     press(app, "compareStart")
     first = await asked(engine, 1)
     dialog = find(app, CompareDialog, "compareDialog")
@@ -232,8 +223,7 @@ async def test_a_picture_of_the_screen_does_not_stop_it(
     assert first.cancelled
 
 
-async def test_an_engine_that_dies_costs_one_reply(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app, engine)
+async def test_an_engine_that_dies_costs_one_reply(app: App, engine: FakeEngine) -> None:
     press(app, "compareStart")
     (await asked(engine, 1)).say("The sky")
     await engine.die()
@@ -245,10 +235,7 @@ async def test_an_engine_that_dies_costs_one_reply(open_app: OpenApp, engine: Fa
 
 
 @pytest.mark.parametrize("loading", [True, False])
-async def test_closing_the_page_stops_both(
-    open_app: OpenApp, engine: FakeEngine, loading: bool
-) -> None:
-    app = await opened(open_app, engine)
+async def test_closing_the_page_stops_both(app: App, engine: FakeEngine, loading: bool) -> None:
     loads = len(engine.loads)
     if loading:
         engine.may_load.clear()
@@ -265,8 +252,7 @@ async def test_closing_the_page_stops_both(
     assert texts(app) == ["" if loading else "The sky", ""]
 
 
-async def test_a_chat_waits_for_its_own_model(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app, engine)
+async def test_a_chat_waits_for_its_own_model(app: App, engine: FakeEngine) -> None:
     engine.models[B] = model_info(name="b", path=B)
     press(app, "compareStart")
     first = await asked(engine, 1)
@@ -288,10 +274,7 @@ async def test_a_chat_waits_for_its_own_model(open_app: OpenApp, engine: FakeEng
     assert row.row.message.reply is not None and row.row.message.reply.model == "b"
 
 
-async def test_the_last_question_is_offered_with_its_picture(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app, engine)
+async def test_the_last_question_is_offered_with_its_picture(app: App, engine: FakeEngine) -> None:
     press(app, "compareClose")
     find(app, QPlainTextEdit, "compareMessage").clear()
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
@@ -314,8 +297,38 @@ async def test_the_last_question_is_offered_with_its_picture(
     assert words(app, "compareFiles") == ""
 
 
-async def test_one_model_twice_is_loaded_once(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app, engine)
+@pytest.mark.parametrize("kept", [True, False])
+async def test_M2_a_comparison_holds_its_picture_until_it_is_kept_or_waymark_is_closed(
+    app: App, engine: FakeEngine, kept: bool
+) -> None:
+    press(app, "compareClose")
+    find(app, QPlainTextEdit, "compareMessage").clear()
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    draft = app.parts.chat.draft
+    await until(lambda: draft.pictures and draft.complete)
+    path = app.parts.pictures.path_of(draft.ready_pictures()[0])
+    (await send(app, engine, "What is this?")).finish("Shapes.")
+    await ended(app)
+    choose(app, A, B)
+    press(app, "compareStart")
+    (await asked(engine, 2)).finish("Shapes.")
+    last = await asked(engine, 3)
+    first = app.parts.chat_list.chats[0].id
+    app.parts.chats.delete(first)
+    await until(lambda: app.parts.chats.trash.chats)
+    await app.parts.deletion.purge()
+    assert path.exists()
+    last.finish("Shapes.")
+    await until(lambda: is_back(app))
+    if kept:
+        app.parts.compare.keep(app.parts.compare.sides[1])
+        await until(lambda: app.parts.chat_list.chats)
+    app.window.close()
+    await app.gone.wait()
+    assert path.exists() == kept
+
+
+async def test_one_model_twice_is_loaded_once(app: App, engine: FakeEngine) -> None:
     choose(app, OWN, OWN)
     loads = len(engine.loads)
     press(app, "compareStart")
@@ -325,10 +338,7 @@ async def test_one_model_twice_is_loaded_once(open_app: OpenApp, engine: FakeEng
     assert len(engine.loads) == loads and texts(app) == ["One.", "Two."]
 
 
-async def test_without_a_model_none_is_loaded_afterwards(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await opened(open_app, engine)
+async def test_without_a_model_none_is_loaded_afterwards(app: App, engine: FakeEngine) -> None:
     app.parts.engine.unload()
     await until(lambda: app.parts.engine.status.phase is Phase.EMPTY)
     engine.tell(engine.state)

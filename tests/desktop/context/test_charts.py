@@ -17,9 +17,9 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QWidget
 from core.api.stats import RemoteReport, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.context.chart_view import Chart
 from desktop.context.charts import (
     DAYS,
+    Chart,
     ReplyNumbers,
     numbers_of,
     numbers_since,

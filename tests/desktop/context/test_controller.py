@@ -8,11 +8,12 @@ from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
+from desktop.chat.context_fill import DraftTokens
 from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import OpenParts, until
+from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 STATS = RequestStats(
@@ -30,6 +31,7 @@ PREPARED = Prepared(
     prompt_tokens=14,
     parts=(ContextPart(start=0, end=14, kind="text", source="reused", tier="memory"),),
     checkpoints=(HeldCheckpoint(token=14, position=14, bytes=1),),
+    message_starts=(0, 10),
 )
 
 
@@ -39,15 +41,19 @@ async def ready(open_parts: OpenParts) -> WindowParts:
     return parts
 
 
+@pytest.fixture
+def parts(qloop: Loop, open_parts: OpenParts) -> WindowParts:
+    return qloop.run(ready(open_parts))
+
+
 async def answered(parts: WindowParts, engine: FakeEngine, text: str = "Hello") -> None:
     (await ask(parts, engine, text)).finish("Good day", stats=STATS)
     await ended(parts)
 
 
 async def test_the_strip_shows_what_settling_left_behind(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     before = parts.context.view
     assert before.bytes is None
     await answered(parts, engine)
@@ -60,12 +66,28 @@ async def test_the_strip_shows_what_settling_left_behind(
     assert (strip.parts, strip.checkpoints) == (PREPARED.parts, PREPARED.checkpoints)
     # What the reply had to read stays to be seen beside it.
     assert (strip.asked, strip.context_length, strip.known) == (STATS.parts, 4096, True)
+    # The message field says that the rest of the context is left, until something else is shown.
+    assert parts.draft_size.size == DraftTokens(0, 4096 - 14)
+    parts.chat.open(None)
+    await until(lambda: not parts.transcript.rows)
+    assert parts.draft_size.size == DraftTokens(0, 4096)
 
 
-async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(
+async def test_a_reply_that_was_not_prefilled_still_counts(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     parts = await ready(open_parts)
+    await answered(parts, engine)
+    before = parts.draft_size.size
+    await until(lambda: engine.settling)
+    engine.settling[0].put(PREPARED.model_copy(update={"message_starts": (0, 14)}))
+    await until(lambda: parts.context.view.bytes == PREPARED.bytes)
+    assert parts.draft_size.size == before
+
+
+async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(
+    parts: WindowParts, engine: FakeEngine
+) -> None:
     await answered(parts, engine)
     chat = parts.transcript.chat
     parts.chat.open(None)
@@ -85,9 +107,8 @@ async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(
 
 
 async def test_a_chat_left_again_is_no_longer_made_ready(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     await answered(parts, engine)
     chat = parts.transcript.chat
     parts.chat.open(None)
@@ -99,9 +120,8 @@ async def test_a_chat_left_again_is_no_longer_made_ready(
 
 
 async def test_opening_reads_nothing_where_settling_is_off(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     parts.settings.set_value("ahead.settle", False)
     await answered(parts, engine)
     chat = parts.transcript.chat
@@ -113,9 +133,8 @@ async def test_opening_reads_nothing_where_settling_is_off(
 
 
 async def test_a_draft_read_ahead_is_shown(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+    parts: WindowParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    parts = await ready(open_parts)
     (tmp_path / "a.png").write_bytes(png())
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
     await until(lambda: engine.reading)
@@ -126,9 +145,8 @@ async def test_a_draft_read_ahead_is_shown(
 
 
 async def test_a_budget_too_small_for_idle_work_is_said_beside_the_setting(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     await answered(parts, engine)
     await until(lambda: engine.settling)
     error = BudgetTooSmallError("1 byte is too little.").info()
@@ -146,9 +164,8 @@ async def test_a_budget_too_small_for_idle_work_is_said_beside_the_setting(
     ],
 )
 async def test_numbers_of_another_model_are_not_shown(
-    open_parts: OpenParts, engine: FakeEngine, other: ModelInfo
+    parts: WindowParts, engine: FakeEngine, other: ModelInfo
 ) -> None:
-    parts = await ready(open_parts)
     await answered(parts, engine)
     assert parts.context.view.stats == STATS
     mine, engine.model_to_load = engine.model_to_load, other
@@ -165,9 +182,8 @@ async def test_numbers_of_another_model_are_not_shown(
 
 
 async def test_a_reply_that_waits_leaves_the_context_as_it_was(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     await answered(parts, engine)
     await ask(parts, engine, "More")
     strip = parts.context.view.strip
@@ -177,9 +193,8 @@ async def test_a_reply_that_waits_leaves_the_context_as_it_was(
 
 
 async def test_trouble_with_the_disk_is_shown_and_said_once(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     said: list[str] = []
     parts.said.connect(said.append)
     full = STATS.model_copy(update={"disk_trouble": "No space left on device."})
@@ -200,9 +215,8 @@ async def test_trouble_with_the_disk_is_shown_and_said_once(
 
 
 async def test_a_chat_on_screen_is_asked_for_anew_when_the_model_comes_back(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await ready(open_parts)
     await answered(parts, engine)
     await until(lambda: len(engine.settled) == 1)
     engine.settling[0].put(PREPARED)

@@ -22,6 +22,7 @@ from desktop.context.fills import (
     stores,
 )
 from desktop.context.strip import Strip, part_words, prepared_strip
+from tests.desktop.hands import child
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -71,9 +72,7 @@ def seen(panel: ContextPanel) -> dict[str, str]:
 
 
 def fill(strip: ContextStrip) -> FillBar:
-    found = strip.findChild(FillBar, "contextFill")
-    assert isinstance(found, FillBar)
-    return found
+    return child(strip, FillBar, "contextFill")
 
 
 def filled(strip: ContextStrip) -> float:
@@ -81,9 +80,7 @@ def filled(strip: ContextStrip) -> float:
 
 
 def label(panel: ContextPanel, name: str) -> QLabel:
-    found = panel.findChild(QLabel, name)
-    assert isinstance(found, QLabel)
-    return found
+    return child(panel, QLabel, name)
 
 
 SIX = RequestStats(
@@ -177,8 +174,7 @@ def test_the_words_of_a_part_are_about_the_same_tokens() -> None:
 
 
 def test_the_numbers_and_the_strip_agree_before_and_after_idle_work(panel: ContextPanel) -> None:
-    shown = panel.findChild(ContextStrip)
-    assert isinstance(shown, ContextStrip)
+    shown = child(panel, ContextStrip)
     for strip, tokens, held in (
         (Strip.of_request(ASKED), "118 of 400 tokens", "2 here, 2 in all chats"),
         (prepared_strip(SETTLED, ASKED, 400), "110 of 400 tokens", "3 here"),
@@ -272,8 +268,7 @@ def test_the_strip_in_words(strip: ContextStrip) -> None:
 
 
 def test_how_full_the_context_is_is_drawn_true_to_scale(strip: ContextStrip) -> None:
-    cut = strip.findChild(QLabel, "contextUsedPart")
-    assert isinstance(cut, QLabel)
+    cut = child(strip, QLabel, "contextUsedPart")
     strip.show_strip(Strip.of_request(SIX))
     assert filled(strip) == pytest.approx(fill(strip).width() * 300 / 400)
     assert cut.isHidden()
@@ -352,6 +347,12 @@ FIRST = {
         ),
         (ContextView(strip=HELD), "Draft read", "70 tokens of your draft are already read.", None),
         (
+            ContextView(strip=HELD, foreign=True),
+            "Ready to continue",
+            "The context holds 70 tokens of this chat.",
+            None,
+        ),
+        (
             ContextView(strip=HELD, begun=True),
             "Ready to continue",
             "The context holds 70 tokens of this chat.",
@@ -383,6 +384,10 @@ def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -
         said = f"Later turns {why}: 110 of 118 tokens stay in the context."
         assert label(panel, "contextDifference").text() == said
         assert label(panel, "contextDifference").isVisible()
+    # The reply could not be prefilled.
+    unsettled = SETTLED.model_copy(update={"parts": SETTLED.parts[:2]})
+    panel.show_view(ContextView(ASKED, None, prepared_strip(unsettled, ASKED, 400)))
+    assert not label(panel, "contextDifference").isVisible()
 
 
 def test_warnings_and_misses(panel: ContextPanel) -> None:
@@ -401,36 +406,33 @@ def test_warnings_and_misses(panel: ContextPanel) -> None:
 
 
 def test_reading_is_shown_live(panel: ContextPanel) -> None:
-    progress = panel.findChild(QProgressBar, "contextProgress")
-    assert isinstance(progress, QProgressBar)
+    progress = child(panel, QProgressBar, "contextProgress")
     stats = samples.long_chat()
     panel.show_view(samples.view(stats, 12_000))
     assert progress.isVisible()
     assert (progress.value(), progress.maximum()) == (12_000, stats.prompt_tokens)
     assert label(panel, "contextSummary").text().startswith("12,000 of 16,188 prompt tokens")
     assert values(panel)["contextReused"] == "11,061"
-    shown = panel.findChild(ContextStrip, "contextStrip")
-    assert isinstance(shown, ContextStrip)
+    shown = child(panel, ContextStrip, "contextStrip")
     assert "Reused 11,061, Read 939" in shown.legend.text()
     panel.show_view(samples.view(stats))
     assert not progress.isVisible()
 
 
 def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> None:
-    bars = panel.findChild(ByteBars, "byteBars")
-    assert isinstance(bars, ByteBars) and bars.isHidden()
+    bars = child(panel, ByteBars, "byteBars")
+    assert bars.isHidden()
     panel.show_view(samples.view(samples.second_turn()))
     assert bars.isVisible()
     assert label(panel, "bytesHostWords").text() == "2.1 GB of 6.3 GB"
     assert label(panel, "bytesDiskWords").text() == "1.5 GB of 21.0 GB"
-    host = panel.findChild(PlaceBytes, "bytesHost")
-    assert isinstance(host, PlaceBytes)
+    host = child(panel, PlaceBytes, "bytesHost")
     assert host.accessibleDescription() == (
         "Memory: 2.1 GB of 6.3 GB: Context in use now 94.4 MB, Other contexts 127.9 MB, "
         "Checkpoints 1.9 GB, Encoded pictures 8.4 MB."
     )
-    device = panel.findChild(PlaceBytes, "bytesDevice")
-    assert isinstance(device, PlaceBytes) and device.isHidden()
+    device = child(panel, PlaceBytes, "bytesDevice")
+    assert device.isHidden()
     held = CacheBytes(kv=3_000_000, slab=1_000_000, device_budget=4_000_000, host_budget=10**9)
     panel.show_view(ContextView(bytes=held))
     assert device.isVisible()
@@ -442,8 +444,8 @@ def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> 
 def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
     place = PlaceBytes("host")
     qtbot.addWidget(place)
-    bar = place.findChild(FillBar)
-    assert isinstance(bar, FillBar) and bar.widths() == []
+    bar = child(place, FillBar)
+    assert bar.widths() == []
     bar.resize(200, 10)
     held = CacheBytes(kv=600, slab=500, embeddings=1, host_budget=1000)
     place.show_store(stores(held)["host"])
@@ -451,8 +453,7 @@ def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
 
 
 def test_long_words_of_other_languages_make_the_page_no_wider(panel: ContextPanel) -> None:
-    legend = panel.findChild(Legend)
-    assert legend is not None
+    legend = child(panel, Legend)
     legend.show_words({"disk": "Festplatte", "room": "Frei"})
     QApplication.processEvents()
     narrow = legend.minimumSizeHint().width()

@@ -11,8 +11,8 @@ from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.events import Predicted
 from core.api.stats import RequestStats
 from desktop.app import App
-from desktop.chat.message_editor import MessageEditor
-from desktop.chat.row_actions import Deed, DeedKind
+from desktop.chat.compose.message_editor import MessageEditor
+from desktop.chat.rows.row_actions import Deed, DeedKind
 from desktop.context.predictions import CHANGED, another_model_words, words_for
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
@@ -41,10 +41,7 @@ async def pressed(app: App, engine: FakeEngine, name: str) -> Conversation:
     return engine.asked[-1].conversation
 
 
-async def test_W2_what_is_predicted_is_what_the_click_sends(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_W2_what_is_predicted_is_what_the_click_sends(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "Hello")).finish("Good day", stats=STATS)
     await ended(app)
     (await send(app, engine, "And then?")).finish("Then", reason="length", stats=STATS)
@@ -81,9 +78,8 @@ async def test_W2_what_is_predicted_is_what_the_click_sends(
 
 @pytest.mark.parametrize(("name", "left"), [("Delete", 1), ("Delete with its reply", 0)])
 async def test_deleting_a_message_says_what_the_next_turn_reads(
-    open_app: OpenApp, engine: FakeEngine, name: str, left: int
+    app: App, engine: FakeEngine, name: str, left: int
 ) -> None:
-    app = await open_app()
     for question in ("Hello", "And then?"):
         (await send(app, engine, question)).finish("Good day", stats=STATS)
         await ended(app)
@@ -103,9 +99,8 @@ async def test_deleting_a_message_says_what_the_next_turn_reads(
 
 
 async def test_the_keyboard_asks_too_and_nothing_is_asked_during_a_reply(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "Hello")).finish("Good day", stats=STATS)
     await ended(app)
     await settle()
@@ -166,9 +161,8 @@ def test_words_of_a_prediction(
 
 
 async def test_the_menu_of_models_says_what_another_model_would_read(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "Hello")).finish("Good day", stats=STATS)
     await ended(app)
     waits = {"stand-in": another_model_words(1_000, 100.0)}

@@ -11,13 +11,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QTextCursor
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QListView
 
 from core.api.chat import ImagePart, TextPart, UserMessage
 from core.api.errors import DocumentUnreadableError
 from core.remote.messages import Place, RemoteServer
 from desktop.app import App
+from desktop.chat.compose.message_editor import LONG_PASTE
 from desktop.documents import documents, reading
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
@@ -25,12 +28,22 @@ from desktop.documents.parts import not_sendable
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, messages
-from desktop.store.tables.documents import attached, document_of
+from desktop.store.tables.attachments import attached, document_of
 from desktop.store.tables.records import Document
 from desktop.widgets.plain import Label
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
-from tests.desktop.hands import drop, ended, files, find, press, send, user_rows, words
+from tests.desktop.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    paste,
+    press,
+    send,
+    user_rows,
+    words,
+)
 from tests.documents import docx, paragraph, pdf
 
 SECRET = "zebrafish"
@@ -106,6 +119,86 @@ async def test_a_text_is_dropped_sent_and_there_again(
     assert app.parts.transcript.rows[0].text == "Which colour?"
 
 
+async def pasted(app: App, text: str) -> Document:
+    """Paste a long text, and wait until it is attached."""
+    data = QMimeData()
+    data.setText(text)
+    paste(app, data)
+    await until(lambda: app.parts.chat.draft.complete)
+    return app.parts.chat.draft.ready_documents()[-1]
+
+
+LONG = "".join(f"line {number}\n" for number in range(1_000))
+
+
+async def test_a_long_text_that_is_pasted_is_attached_and_sent_before_the_question(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    document = await pasted(app, LONG)
+    assert "".join(document.parts) == LONG and len(document.parts) > 1
+    assert document.name == "Pasted text, 8,890 characters"
+    asked = await send(app, engine, "How many lines?")
+    said = f'<document name="{document.name}">\n{LONG}</document>'
+    assert content_of(asked) == [f"{said}\n\n", "How many lines?"]
+    asked.finish("1,000")
+    await ended(app)
+    user_rows(app)[0].edit()
+    assert len(captions(app, "editDocuments")) == 1
+    app.parts.chat.edit(app.parts.transcript.rows[0].id, "Which is the first?")
+    await until(lambda: len(engine.asked) == 2)
+    assert content_of(engine.asked[1]) == [f"{said}\n\n", "Which is the first?"]
+
+
+async def test_a_pasted_text_is_plain_with_shift_with_its_button_or_if_it_is_short(
+    open_app: OpenApp,
+) -> None:
+    app = await open_app()
+    field, draft = app.window.page.composer.text, app.parts.chat.draft
+    data = QMimeData()
+    data.setText(LONG)
+    paste(app, data, plain=True)
+    await until(field.is_complete)
+    assert field.toPlainText() == LONG and not draft.documents
+    field.clear()
+    QTest.keyClicks(field, "before after")
+    field.moveCursor(QTextCursor.MoveOperation.PreviousWord)
+    await pasted(app, LONG)
+    QTest.keyClicks(field, "now ")
+    press(app, "documentAsText")
+    await until(field.is_complete)
+    assert field.toPlainText() == f"before {LONG}now after" and not draft.documents
+    field.clear()
+    data = QMimeData()
+    data.setText(LONG[:LONG_PASTE])
+    paste(app, data)
+    await until(field.is_complete)
+    assert field.toPlainText() == LONG[:LONG_PASTE] and not draft.documents
+
+
+async def test_attaching_a_text_is_undone_between_what_was_typed_before_and_after(
+    open_app: OpenApp,
+) -> None:
+    app = await open_app()
+    field, draft = app.window.page.composer.text, app.parts.chat.draft
+    QTest.keyClicks(field, "a")
+    await pasted(app, LONG)
+    await pasted(app, LONG.upper())
+    QTest.keyClicks(field, "b")
+    left = []
+    for _ in range(4):
+        QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        left.append((field.toPlainText(), len(draft.documents)))
+    assert left == [("a", 2), ("a", 1), ("a", 0), ("", 0)]
+    QTest.keyClicks(field, "replaced")
+    field.selectAll()
+    await pasted(app, LONG)
+    press(app, "documentRemove")
+    assert field.toPlainText() == ""
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert field.toPlainText() == "replaced"
+
+
 async def test_a_draft_keeps_its_documents_over_a_restart(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -123,9 +216,8 @@ async def test_a_draft_keeps_its_documents_over_a_restart(
 
 
 async def test_pages_are_chosen_by_number_and_by_words(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     pages = [f"page about {'cats' if at % 3 else 'dogs and dogs'}" for at in range(12)]
     await give(app, [written(tmp_path, "a.pdf", pdf(pages))], 1)
     find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
@@ -146,9 +238,8 @@ async def test_pages_are_chosen_by_number_and_by_words(
 
 
 async def test_the_best_parts_are_as_many_as_fit(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     text = "".join(f"# Part {at}\n{'word ' * 200}{'fox ' * at}\n" for at in range(30))
     await give(app, [written(tmp_path, "a.md", text.encode())], 1)
     find(app, DocumentStrip, "composerDocuments").chips()[0].opened.emit()
@@ -179,12 +270,13 @@ async def test_what_is_longer_than_the_context_is_not_sent_and_says_so(
     press(app, "sendButton")
     await until(lambda: "nothing was cut off" in words(app, "composerNotice"))
     assert engine.asked == [] and len(app.parts.chat.draft.documents) == 1
+    press(app, "documentRemove")
+    assert words(app, "composerNotice") == ""
 
 
 async def test_a_folder_gives_its_documents_and_pictures(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     folder = tmp_path / "papers"
     written(folder, "a.txt", b"one")
     written(folder, "deep/b.docx", docx(paragraph("two")))
@@ -193,11 +285,15 @@ async def test_a_folder_gives_its_documents_and_pictures(
     written(folder, ".hidden/d.txt", b"no")
     (folder / "loop").symlink_to(folder)
     other = written(tmp_path, "e.txt", b"three")
+    (tmp_path / "nothing").mkdir()
     # One folder alone could be a model.
-    await give(app, [folder, other], 3)
+    await give(app, [folder, other, tmp_path / "nothing"], 3)
     await until(lambda: app.parts.chat.draft.pictures)
     assert [each.name for each in app.parts.chat.draft.documents] == ["a.txt", "b.docx", "e.txt"]
-    assert "neither pictures nor documents: 1" in words(app, "composerNotice")
+    assert words(app, "composerNotice").split("\n") == [
+        "papers was not added: files in it that are neither pictures nor documents: 1.",
+        "nothing was not added: there are no files in it.",
+    ]
     asked = await send(app, engine, "Compare.")
     sent = content_of(asked)
     assert all(
@@ -206,10 +302,7 @@ async def test_a_folder_gives_its_documents_and_pictures(
     assert sent[3:] == ["[star.png]", "Compare."]
 
 
-async def test_the_same_file_is_read_once(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
+async def test_the_same_file_is_read_once(app: App, engine: FakeEngine, tmp_path: Path) -> None:
     path = written(tmp_path, "a.pdf", pdf(["one", "two"]))
     await give(app, [path], 1)
     (await send(app, engine, "First?")).finish("Yes")
@@ -220,10 +313,7 @@ async def test_the_same_file_is_read_once(
     assert app.parts.documents.reader.read == 1 and document.parts == ("one", "two")
 
 
-async def test_pages_are_read_as_pictures(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
-) -> None:
-    app = await open_app()
+async def test_pages_are_read_as_pictures(app: App, engine: FakeEngine, tmp_path: Path) -> None:
     await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 1)
     draft = app.parts.chat.draft
     app.parts.documents.choose(draft, draft.documents[0].number, [0, 2])
@@ -238,9 +328,8 @@ async def test_pages_are_read_as_pictures(
 
 
 async def test_a_document_without_text_is_not_sent(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     drop(app, files([written(tmp_path, "scan.pdf", pdf(["", ""]))]))
     await until(lambda: app.parts.chat.draft.documents and app.parts.chat.draft.complete)
     assert "use its pages as pictures" in captions(app)[0]
@@ -250,8 +339,7 @@ async def test_a_document_without_text_is_not_sent(
     assert engine.asked == []
 
 
-async def test_what_can_not_be_read_is_refused_by_name(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_what_can_not_be_read_is_refused_by_name(app: App, tmp_path: Path) -> None:
     paths = [
         written(tmp_path, "broken.pdf", b"%PDF-1.7 broken"),
         written(tmp_path, "empty.html", b"<html><script>x</script></html>"),
@@ -270,9 +358,8 @@ async def test_what_can_not_be_read_is_refused_by_name(open_app: OpenApp, tmp_pa
 
 
 async def test_an_edited_question_keeps_its_document(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await give(app, [written(tmp_path, "a.txt", b"words")], 1)
     first = await send(app, engine, "First?")
     first.finish("Yes")
@@ -302,9 +389,8 @@ async def test_an_edit_with_more_than_the_context_is_not_sent(
 
 
 async def test_a_draft_with_a_document_is_prefilled(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await give(app, [written(tmp_path, "a.txt", b"word " * 600)], 1)
     await until(lambda: engine.read)
 
@@ -318,9 +404,8 @@ def rows_with(path: Path, text: str) -> bool:
 
 
 async def test_M2_a_document_is_gone_with_its_chat(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders, tmp_path: Path
+    app: App, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await give(app, [written(tmp_path, "a.txt", f"About the {SECRET}.".encode())], 1)
     (await send(app, engine, "What?")).finish("Fish")
     await ended(app)
@@ -342,9 +427,8 @@ async def test_M2_a_document_is_gone_with_its_chat(
 
 
 async def test_U1_words_of_a_document_are_found(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await give(app, [written(tmp_path, "a.txt", f"About the {SECRET}.".encode())], 1)
     (await send(app, engine, "What?")).finish("Fish")
     await ended(app)
@@ -362,48 +446,44 @@ def press_search(app: App, words: str) -> None:
 
 
 async def test_U2_documents_are_exported_and_imported(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
-    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 1)
+    await pasted(app, LONG)
+    await give(app, [written(tmp_path, "a.pdf", pdf(["one", "two", "three"]))], 2)
     draft = app.parts.chat.draft
-    app.parts.documents.choose(draft, draft.documents[0].number, [0, 2])
+    app.parts.documents.choose(draft, draft.documents[1].number, [0, 2])
     await until(lambda: all(each.tokens for each in draft.ready_documents()))
     (await send(app, engine, "What?")).finish("Fish")
     await ended(app)
     chat, before = app.parts.transcript.chat, app.parts.transcript.rows[0].message.documents
-    assert chat is not None and before[0].chosen == (0, 2)
+    assert chat is not None and before[1].chosen == (0, 2)
     for suffix in (".zip", ".json"):
         path = tmp_path / f"chats{suffix}"
         await app.parts.export.write([chat], path)
         report = await app.parts.export.read(path)
-        assert (report.chats, report.documents, report.error) == (1, 1, "")
+        assert (report.chats, report.documents, report.error) == (1, 2, "")
         await app.parts.chats.refresh()
         newest = max(each.id for each in app.parts.chat_list.chats)
         read = await app.parts.database.run(messages.read_path, newest)
-        (after,) = read[0].documents
-        assert (after.digest, after.parts, after.chosen) == (
-            before[0].digest,
-            before[0].parts,
-            before[0].chosen,
-        )
+        for was, now in zip(before, read[0].documents, strict=True):
+            assert (now.digest, now.parts, now.chosen) == (was.digest, was.parts, was.chosen)
     for suffix in (".html", ".md"):
         await app.parts.export.write([chat], tmp_path / f"chats{suffix}")
-        assert "a.pdf" in (tmp_path / f"chats{suffix}").read_text("utf-8")
+        exported = (tmp_path / f"chats{suffix}").read_text("utf-8")
+        # No file has a pasted text.
+        assert "a.pdf" in exported and LONG in exported.replace("> ", "")
 
 
 async def test_too_many_pages_are_not_added_as_pictures(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await give(app, [written(tmp_path, "a.pdf", pdf(["x"] * 30))], 1)
     find(app, DocumentChip, "documentChip").pages_asked.emit(True)
     await until(lambda: str(documents.MOST_PAGE_PICTURES) in words(app, "composerNotice"))
     assert app.parts.chat.draft.pictures == []
 
 
-async def test_a_removed_document_is_not_waited_for(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_a_removed_document_is_not_waited_for(app: App, tmp_path: Path) -> None:
     await give(app, [written(tmp_path, "a.txt", b"words")], 1)
     press(app, "documentRemove")
     assert app.parts.chat.draft.documents == [] and captions(app) == []
@@ -412,9 +492,8 @@ async def test_a_removed_document_is_not_waited_for(open_app: OpenApp, tmp_path:
 
 
 async def test_a_file_that_is_still_looked_at_is_waited_for(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: App, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     answers = threading.Event()
 
     def slow_kind(path: Path) -> reading.FileKind:
@@ -468,8 +547,8 @@ def test_reading_a_file_again_repairs_its_text(tmp_path: Path) -> None:
         chat = chats.create(connection, "A chat")
         message = messages.add_message(connection, chat, None, "First?", [document])
         connection.execute("UPDATE documents SET text = 'damaged', source = ''")
-        (damaged,) = attached(connection, "message", message).found
+        (damaged,) = attached(connection, "message", message, "").documents
         messages.add_message(connection, chat, message, "Second?", [document])
-        assert attached(connection, "message", message).found[0].parts == ("whole",)
+        assert attached(connection, "message", message, "").documents[0].parts == ("whole",)
         messages.add_message(connection, chat, message, "Third?", [damaged])
-        assert attached(connection, "message", message).found[0].parts == ("whole",)
+        assert attached(connection, "message", message, "").documents[0].parts == ("whole",)

@@ -4,15 +4,15 @@ import pytest
 
 from core.client.life import EngineState
 from desktop.engine.engine_status import Phase
+from desktop.window.window_parts import WindowParts
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
 
 
 @pytest.mark.parametrize("state", [EngineState.STARTING, EngineState.RESTARTING])
 async def test_an_engine_that_is_starting_is_not_started_again(
-    open_parts: OpenParts, engine: FakeEngine, state: EngineState
+    parts: WindowParts, engine: FakeEngine, state: EngineState
 ) -> None:
-    parts = await open_parts()
     await until(lambda: parts.engine.model)
     said: list[str] = []
     parts.engine.said.connect(said.append)
@@ -53,9 +53,8 @@ async def test_a_restart_while_a_model_loads_keeps_that_model(
 
 
 async def test_a_requested_restart_is_no_news_and_a_failed_engine_starts_again(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await open_parts()
     await until(lambda: parts.engine.model)
     said: list[str] = []
     parts.engine.said.connect(said.append)

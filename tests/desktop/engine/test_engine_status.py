@@ -11,7 +11,7 @@ from tests.desktop.fake_engine import model_info
     [
         (EngineStatus(), "Starting the engine"),
         (EngineStatus(Phase.LOADING), "Loading the model"),
-        (EngineStatus(Phase.LOADING, done=512, total=1024), "Loading the model: 50%"),
+        (EngineStatus(Phase.LOADING, done=512, total=1024), "Loading the model: 50 %"),
         (EngineStatus(Phase.READY, model_info()), "cpu, float32"),
         (EngineStatus(Phase.READY), "No model is loaded"),
         (EngineStatus(Phase.EMPTY), "No model is loaded"),

@@ -64,9 +64,8 @@ def files(folder: Path) -> set[str]:
 
 
 async def test_U2_a_backup_comes_back_in_another_folder(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     path = await backed_up(app, engine, tmp_path)
     fresh = Folders.choose(str(tmp_path / "fresh"))
     fresh.create()
@@ -99,9 +98,8 @@ async def test_U2_a_backup_comes_back_in_another_folder(
 
 
 async def test_a_backup_without_chats_brings_its_settings(
-    open_app: OpenApp, folders: Folders, tmp_path: Path
+    app: App, folders: Folders, tmp_path: Path
 ) -> None:
-    app = await open_app()
     app.parts.settings.put(presets=PRESETS)
     await app.parts.backup.write(tmp_path / "all.zip")
     info = await app.parts.backup.prepare(tmp_path / "all.zip")
@@ -137,6 +135,7 @@ async def test_what_was_there_is_kept_beside(
     await until(lambda: find(app, QLabel, "restoreWords").isVisible())
     said = find(app, QLabel, "restoreWords").text()
     assert "1 chat, 3 messages, 1 picture" in said and "(2)" in said
+    assert not app.window.toast.isVisible()
     press(app, "restoreNo")
     await until(lambda: "chats.restoring.db" not in files(folders.data))
     app.window.actions_by_name["actionRestore"].trigger()
@@ -144,6 +143,7 @@ async def test_what_was_there_is_kept_beside(
     press(app, "restoreYes")
     await app.gone.wait()
     again = await open_app(FakeEngine())
+    await until(lambda: again.parts.chats.shown)
     assert await contents(again.parts) == before
     # The other one was the backup of the day.
     (aside,) = (
@@ -224,14 +224,13 @@ def other_picture(path: Path) -> None:
     ],
 )
 async def test_what_is_damaged_or_hostile_is_refused_by_name(
-    open_app: OpenApp,
+    app: App,
     engine: FakeEngine,
     folders: Folders,
     tmp_path: Path,
     harm: Callable[[Path], None],
     said: str,
 ) -> None:
-    app = await open_app()
     path = await backed_up(app, engine, tmp_path)
     before, kept = await contents(app.parts), files(folders.data)
     harm(path)
@@ -244,9 +243,8 @@ async def test_what_is_damaged_or_hostile_is_refused_by_name(
 
 
 async def test_a_question_is_withdrawn_when_another_backup_is_checked(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     path = await backed_up(app, engine, tmp_path)
     words = find(app, QLabel, "restoreWords")
     app.parts.backup.restore(path)

@@ -19,7 +19,7 @@ from desktop.export import export, export_menu, writing
 from desktop.export.archive import read_archive
 from desktop.export.writing import ExportError
 from desktop.store.tables import messages
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import drop, ended, files, find, press, send, words
 from tests.desktop.loop_watch import LoopWatch
@@ -48,9 +48,8 @@ def read_pdf(path: Path) -> tuple[str, int]:
 
 
 async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: App, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     await talked(app, engine, tmp_path)
     text = "Its <b>legs</b>:\n\n$$\\frac{1}{2}$$\n\n```\nstork = 1\n```"
     (await send(app, engine, "How long?")).finish(text)
@@ -69,7 +68,7 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
     assert dialog.printer().docName() == "Which bird"
     dialog.printer().setOutputFileName(str(printed))
     dialog.done(QPrintDialog.DialogCode.Accepted)
-    await until(lambda: words(app, "toastText") == f"Sent to {printed}.")
+    await until(lambda: words(app, "toastText") == f"Printed to {printed}.")
     for each in (path, printed):
         shown, images = read_pdf(each)
         # The picture and the formula; only the chosen reply.
@@ -78,9 +77,8 @@ async def test_a_chat_is_exported_and_printed_with_pictures_and_formulas(
 
 
 async def test_html_has_a_drawing_of_a_picture_that_browsers_do_not_show(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: App, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     chat = await talked(app, engine, tmp_path)
     # Each picture gets its own drawing.
     QImage(40, 60, QImage.Format.Format_RGB32).save(str(tmp_path / "tall.png"))
@@ -108,13 +106,8 @@ async def archived(app: App, chat: int) -> object:
 
 @pytest.mark.parametrize("suffix", [".zip", ".json"])
 async def test_U2_a_deleted_chat_comes_back(
-    open_app: OpenApp,
-    engine: FakeEngine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    suffix: str,
+    app: App, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    app = await open_app()
     chat = await talked(app, engine, tmp_path)
     before, path = await archived(app, chat), tmp_path / f"Which bird{suffix}"
 
@@ -159,9 +152,8 @@ async def test_U2_a_deleted_chat_comes_back(
     ],
 )
 async def test_U2_no_file_is_replaced_that_the_dialog_did_not_ask_about(
-    open_app: OpenApp, tmp_path: Path, typed: str, kind: int, written: str
+    app: App, tmp_path: Path, typed: str, kind: int, written: str
 ) -> None:
-    app = await open_app()
     for name in ("notes v1.5.zip", "notes v1.zip", "notes.html"):
         (tmp_path / name).touch()
     choosing = asyncio.ensure_future(export_menu.choose_export(app.window, "Export", "x"))
@@ -175,9 +167,8 @@ async def test_U2_no_file_is_replaced_that_the_dialog_did_not_ask_about(
 
 
 async def test_pictures_that_can_not_be_read_are_reported(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     chat = await talked(app, engine, tmp_path)
     for file in app.parts.folders.pictures.glob("??/*"):
         file.unlink()
@@ -188,16 +179,14 @@ async def test_pictures_that_can_not_be_read_are_reported(
     assert "can't be read: 1" in report.words()
 
 
-async def test_a_folder_that_can_not_be_written(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_a_folder_that_can_not_be_written(app: App, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="can't be written"):
         await app.parts.export.write([], tmp_path / "nowhere" / "a.zip")
 
 
 async def test_H8_export_and_import_of_2000_messages(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
 
     def fill(connection: sqlite3.Connection) -> int:
         chat: int | None = None

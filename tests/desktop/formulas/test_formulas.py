@@ -42,9 +42,8 @@ async def said(app: App, engine: FakeEngine, text: str) -> None:
 
 
 async def test_a_formula_is_drawn_and_copied_as_it_was_written(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     text = "So \U0001f600 $E = mc^2$ and \\(\\frac{a}{b}\\), for $5 or $10."
     await said(app, engine, text)
     await until(lambda: shown(app).count(PICTURE) == 2)
@@ -59,9 +58,8 @@ async def test_a_formula_is_drawn_and_copied_as_it_was_written(
 
 
 async def test_a_formula_that_streams_is_shown_as_written_until_it_closes(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     asked = await send(app, engine, "Hello")
     asked.say("Then \\(x^2 + ")
     await until(lambda: "x^2" in shown(app))
@@ -73,18 +71,12 @@ async def test_a_formula_that_streams_is_shown_as_written_until_it_closes(
     await ended(app)
 
 
-async def test_what_can_not_be_drawn_stays_as_written(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_what_can_not_be_drawn_stays_as_written(app: App, engine: FakeEngine) -> None:
     await said(app, engine, "A $\\foo{x}^2$, and $x_1$")
     await until(lambda: shown(app) == f"A $\\foo{{x}}^2$, and {PICTURE}")
 
 
-async def test_a_formula_of_its_own_is_centred_and_scrolls(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_a_formula_of_its_own_is_centred_and_scrolls(app: App, engine: FakeEngine) -> None:
     wide = " + ".join(f"x_{{{number}}}^2" for number in range(60))
     await said(app, engine, f"First\n\n$$\nx^2\n$$\n\n\\[\n{wide}\n\\]\n")
     await until(lambda: shown(app).count(PICTURE) == 2)
@@ -99,9 +91,8 @@ async def test_a_formula_of_its_own_is_centred_and_scrolls(
 
 
 async def test_what_is_selected_stays_so_when_formulas_are_drawn(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     asked = await send(app, engine, "Hello")
     asked.say("A \U0001f600 $x^7$ and $y_1$, then important words\n\n")
     await until(lambda: "important" in shown(app))
@@ -116,9 +107,8 @@ async def test_what_is_selected_stays_so_when_formulas_are_drawn(
 
 
 async def test_formulas_at_both_ends_of_a_line_are_no_wider_than_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     wide = " + ".join(f"x_{{{number}}}^2" for number in range(40))
     await said(app, engine, f"\\({wide}\\) and \\({wide} + 1\\)")
     await until(lambda: shown(app) == f"{PICTURE} and {PICTURE}")
@@ -126,8 +116,7 @@ async def test_formulas_at_both_ends_of_a_line_are_no_wider_than_it(
     assert block.document().idealWidth() <= block.viewport().width()
 
 
-async def test_a_formula_is_painted_from_one_image(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_a_formula_is_painted_from_one_image(app: App, engine: FakeEngine) -> None:
     await said(app, engine, "$x_1$ and $y_2$")
     await until(lambda: shown(app).count(PICTURE) == 2)
     [block] = blocks(app)
@@ -139,9 +128,8 @@ async def test_a_formula_is_painted_from_one_image(open_app: OpenApp, engine: Fa
 
 
 async def test_a_formula_has_the_colour_of_the_text(
-    open_app: OpenApp, engine: FakeEngine, qapp: QApplication
+    app: App, engine: FakeEngine, qapp: QApplication
 ) -> None:
-    app = await open_app()
     await said(app, engine, "$x_1$ and $y_2$")
     await until(lambda: PICTURE in shown(app))
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -163,8 +151,7 @@ def darkest_or_lightest(image: QImage, scheme: str) -> int:
     return min(solid) if scheme == "light" else max(solid)
 
 
-async def test_a_helper_that_dies_costs_nothing(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_a_helper_that_dies_costs_nothing(app: App, engine: FakeEngine) -> None:
     await said(app, engine, "$x_1$")
     await until(lambda: PICTURE in shown(app))
     helper = formulas()._helper
@@ -187,9 +174,8 @@ async def test_the_helper_ends_when_it_is_idle(open_app: OpenApp, engine: FakeEn
 
 @pytest.mark.parametrize("kind", first_quick(["in one paragraph", "in paragraphs"]))
 async def test_H8_formulas_that_are_all_drawn(
-    open_app: OpenApp, engine: FakeEngine, qapp: QApplication, kind: str
+    app: App, engine: FakeEngine, qapp: QApplication, kind: str
 ) -> None:
-    app = await open_app()
     between = " and " if kind == "in one paragraph" else "\n\n"
     # A paragraph with more marks is shown as plain text.
     count = 400 if kind == "in one paragraph" else 600

@@ -89,8 +89,7 @@ async def test_a_model_is_found_downloaded_and_loaded(
     assert model.is_dir()
 
 
-async def test_the_file_that_fits_is_preselected(open_app: OpenApp, hub: FakeHub) -> None:
-    app = await open_app()
+async def test_the_file_that_fits_is_preselected(hub: FakeHub, app: App) -> None:
     ask(app, "https://huggingface.co/Org/Tiny-GGUF/tree/main")
     choice = find(app, QComboBox, "modelDetailsChoice")
     await until(lambda: choice.count() == 2)
@@ -101,9 +100,8 @@ async def test_the_file_that_fits_is_preselected(open_app: OpenApp, hub: FakeHub
 
 
 async def test_a_model_stays_shown_when_this_machines_speed_becomes_known(
-    open_app: OpenApp, hub: FakeHub
+    hub: FakeHub, app: App
 ) -> None:
-    app = await open_app()
     ask(app, "")
     results = find(app, QListWidget, "modelResults")
     assert not any("for this computer" in text for text in texts(results))
@@ -128,10 +126,7 @@ def texts(results: QListWidget) -> list[str]:
 @pytest.mark.parametrize(("text", "said"), [
     ("Org/None", "There is no such model."), ("nothing like it", "No model that Waymark runs"),
 ])  # fmt: skip
-async def test_what_is_not_there_is_said(
-    open_app: OpenApp, hub: FakeHub, text: str, said: str
-) -> None:
-    app = await open_app()
+async def test_what_is_not_there_is_said(hub: FakeHub, text: str, said: str, app: App) -> None:
     ask(app, text)
     await until(lambda: words(app, "modelSearchWords").startswith(said))
     ask(app, "")
@@ -196,9 +191,8 @@ async def test_a_download_that_another_waymark_completed_is_complete(
 
 
 async def test_H9_nothing_connects_while_it_is_forbidden(
-    open_app: OpenApp, folders: Folders, hub: FakeHub
+    folders: Folders, hub: FakeHub, app: App
 ) -> None:
-    app = await open_app()
     ask(app, "tiny")
     await until(lambda: "2 models" in words(app, "modelSearchWords"))
     assert connects(app)
@@ -216,9 +210,8 @@ async def test_H9_nothing_connects_while_it_is_forbidden(
 
 
 async def test_a_folder_is_absolute_and_one_that_can_not_be_used_is_said_here(
-    open_app: OpenApp, folders: Folders, hub: FakeHub
+    folders: Folders, hub: FakeHub, app: App
 ) -> None:
-    app = await open_app()
     ask(app, "Org/Tiny-GGUF")
     await until(lambda: words(app, "modelDetailsName") == "Org/Tiny-GGUF")
     (folders.data / "file").write_bytes(b"")
@@ -283,9 +276,8 @@ async def test_the_token_is_in_the_keyring_or_asked_for_each_time(
 
 
 async def test_H9_a_slow_keyring_changes_neither_the_hub_of_a_token_nor_the_switch(
-    open_app: OpenApp, hub: FakeHub, backend: MemoryKeyring
+    hub: FakeHub, backend: MemoryKeyring, app: App
 ) -> None:
-    app = await open_app()
     downloads = app.parts.downloads
     await downloads._keep_token("hf_verysecret")
     downloads._secrets._known.clear()

@@ -25,13 +25,12 @@ from desktop.models import library as library_module
 from desktop.models.library import Place
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.library_list import family_name
-from desktop.models.moving import plan_move
-from desktop.models.removal import Removal, TrashError, plan_removal, trash
+from desktop.models.moving import Removal, TrashError, plan_move, plan_removal, trash
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import find, press, words
+from tests.desktop.hands import child, find, press, words
 from tests.desktop.loop_watch import LoopWatch
 from tests.gguf.files import write
 
@@ -90,7 +89,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(made))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(made / ".cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(made / ".local" / "share"))
     return made
 
@@ -185,8 +183,7 @@ async def test_a_model_is_renamed_and_its_settings_are_remembered(
     dialog = opened(app)
     await until(lambda: names(dialog) == ["Name"])
     press(app, "libraryRename")
-    editor = dialog.view.findChild(QLineEdit)
-    assert editor is not None
+    editor = child(dialog.view, QLineEdit)
     editor.setText(" Mine  & <b>yours</b> ")
     app.parts.library.changed.emit()
     QTest.keyClick(editor, Qt.Key.Key_Return)
@@ -228,7 +225,7 @@ async def test_L3_a_model_is_moved_to_the_trash_after_its_size_and_owner_were_na
     await until(lambda: names(dialog) == [])
     trashed = home / ".local" / "share" / "Trash" / "files" / "Name"
     assert not path.exists() and (trashed / "model.safetensors").is_file()
-    assert "No models yet" in words(app, "libraryFacts")
+    assert "No models in these folders" in words(app, "libraryFacts")
 
 
 async def test_a_failing_process_and_a_vanished_model_are_said(
@@ -435,8 +432,7 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
     assert plan_removal(found).paths == (repository,)
 
 
-async def test_no_folder_is_watched_before_the_list_is_opened(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_no_folder_is_watched_before_the_list_is_opened(app: App) -> None:
     assert app.parts.library.findChildren(QFileSystemWatcher) == []
 
 

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from desktop.pictures.picture_strip import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
 from desktop.widgets.icon_button import IconButton
+from tests.desktop.hands import child
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -44,8 +45,7 @@ def test_pressing_it_opens_it(qtbot: QtBot) -> None:
 
 def test_it_is_taken_out_by_button_and_by_key(qtbot: QtBot) -> None:
     widget = thumbnail(qtbot)
-    button = widget.findChild(IconButton)
-    assert isinstance(button, IconButton)
+    button = child(widget, IconButton)
     with qtbot.waitSignal(widget.removed):
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     with qtbot.waitSignal(widget.removed):
@@ -91,8 +91,7 @@ def test_what_is_no_picture_says_so_in_its_place(qtbot: QtBot) -> None:
 
 def test_the_whole_caption_is_visible(qtbot: QtBot) -> None:
     widget = thumbnail(qtbot)
-    label = widget.findChild(QLabel, "pictureCaption")
-    assert isinstance(label, QLabel)
+    label = child(widget, QLabel, "pictureCaption")
     assert widget.caption() == CAPTION
     assert label.height() >= label.heightForWidth(label.width())
     assert label.geometry().top() >= face(widget).geometry().bottom()

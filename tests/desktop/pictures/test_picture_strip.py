@@ -12,6 +12,7 @@ from desktop.pictures.draft import DraftPicture
 from desktop.pictures.picture_strip import MADE_AT_ONCE, PictureStrip
 from desktop.store.tables.records import Picture
 from tests.desktop.fake_engine import png
+from tests.desktop.hands import child
 
 
 def picture(number: int) -> Picture:
@@ -102,8 +103,7 @@ def test_the_wheel_scrolls_sideways_and_then_what_lies_around(
 
 
 def test_pictures_are_counted_while_not_all_are_seen(strip: PictureStrip, qtbot: QtBot) -> None:
-    count = strip.findChild(QLabel, "pictureCount")
-    assert count is not None
+    count = child(strip, QLabel, "pictureCount")
     drafts = [DraftPicture(f"{at}.png", picture=picture(at)) for at in range(2)]
     shown(strip, qtbot, drafts)
     assert not count.isVisible()

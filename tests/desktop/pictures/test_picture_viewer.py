@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from core.api.events import ImageRendered
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureCanvas, PictureViewer
 from desktop.store.tables.records import Picture
+from tests.desktop.hands import child
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -43,8 +44,7 @@ def viewer(qtbot: QtBot, shown: Picture, answers: bool = True) -> tuple[PictureV
 
 
 def size_words(window: PictureViewer) -> str:
-    label = window.findChild(QLabel, "pictureSize")
-    assert isinstance(label, QLabel)
+    label = child(window, QLabel, "pictureSize")
     return label.text()
 
 
@@ -187,8 +187,7 @@ def test_that_there_is_no_picture_is_said_in_words(
     window, _asked = viewer(qtbot, picture(), answers=False)
     fail(window)
     assert "picture" in window.error()
-    label = window.findChild(QLabel, "pictureError")
-    assert isinstance(label, QLabel)
+    label = child(window, QLabel, "pictureError")
     assert label.isVisible()
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert not window.isVisible()

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
-from desktop.chat.message_editor import ComposerText, MessageEditor
+from desktop.chat.compose.message_editor import ComposerText, MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
 from desktop.window.window_dialogs import suggested_name
@@ -72,8 +72,7 @@ async def give(app: App, paths: list[Path]) -> None:
     await until(find(app, QPushButton, "editSend").isEnabled)
 
 
-async def test_a_second_refusal_adds_to_the_first(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_a_second_refusal_adds_to_the_first(app: App, tmp_path: Path) -> None:
     drop(app, files([written(tmp_path, "a.bin", bytes(9))]))
     refused = "Not added: a.bin is neither a picture nor a document that Waymark can read."
     await until(lambda: words(app, "composerNotice") == refused)
@@ -89,9 +88,8 @@ async def test_a_second_refusal_adds_to_the_first(open_app: OpenApp, tmp_path: P
 
 
 async def test_a_refusal_is_said_beside_the_draft_it_belongs_to(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "Hello")).finish("Hi")
     await ended(app)
     engine.may_describe.clear()
@@ -241,9 +239,8 @@ def copied_png() -> bytes:
 
 
 async def test_the_large_picture_is_saved_turned_and_copied(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     viewer = await viewed(app, tmp_path, engine)
     for target in (tmp_path / "saved.png", tmp_path / "not there" / "saved.png"):
         press(app, "pictureSave")

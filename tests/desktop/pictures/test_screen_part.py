@@ -123,9 +123,8 @@ async def begun(app: App, monkeypatch: pytest.MonkeyPatch, shot: QPixmap) -> Non
 
 
 async def test_a_part_of_the_screen_joins_the_draft(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     app.window.actions_by_name["actionShortcuts"].trigger()
     dialog = find(app, QDialog, "shortcutsDialog")
     assert isinstance(dialog, ShortcutsDialog)
@@ -141,10 +140,7 @@ async def test_a_part_of_the_screen_joins_the_draft(
     assert image.size().toTuple() == (20, 20) and image.pixelColor(9, 9) == QColor("blue")
 
 
-async def test_asking_twice_gives_one_choice(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = await open_app()
+async def test_asking_twice_gives_one_choice(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     await begun(app, monkeypatch, picture(1920, 1200))
     app.window.dialogs.choose_screen_part()
     await until(covers)
@@ -159,9 +155,8 @@ async def test_asking_twice_gives_one_choice(
 
 
 async def test_a_cancelled_choice_brings_the_window_back(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     await begun(app, monkeypatch, picture(1920, 1200))
     await until(covers)
     QTest.keyClick(covers()[0], Qt.Key.Key_Escape)
@@ -173,18 +168,16 @@ async def test_a_cancelled_choice_brings_the_window_back(
 
 
 async def test_a_screen_that_can_t_be_read_is_named(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     await begun(app, monkeypatch, QPixmap())
     await until(lambda: "no picture of the screen" in words(app, "toastText"))
     assert app.window.isVisible() and not covers()
 
 
 async def test_the_window_can_be_closed_during_a_choice(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await open_app()
     await begun(app, monkeypatch, picture(1920, 1200))
     await until(covers)
     app.window.close_asked.emit()

@@ -22,7 +22,7 @@ from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables.records import ReplyState
 from tests.client.test_secrets import MemoryKeyring
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import ended, find, press, press_key, settle, type_in, words
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
@@ -103,6 +103,11 @@ async def ready(open_app: OpenApp) -> App:
     return app
 
 
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(ready(open_app))
+
+
 async def amid_a_reply(open_app: OpenApp, server: FakeServer) -> App:
     """A chat that runs on the server, whose reply hangs after its first words."""
     app = await ready(open_app)
@@ -115,9 +120,8 @@ async def amid_a_reply(open_app: OpenApp, server: FakeServer) -> App:
 
 
 async def test_a_server_is_added_and_a_new_chat_runs_there(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer, ring: MemoryKeyring, folders: Folders
+    engine: FakeEngine, server: FakeServer, ring: MemoryKeyring, folders: Folders, app: App
 ) -> None:
-    app = await ready(open_app)
     assert words(app, "chatPlace") == ""
     await add(app, server, KEY)
     said = find(app, QLabel, "serversSaid").text()
@@ -152,9 +156,8 @@ async def test_a_server_is_added_and_a_new_chat_runs_there(
 
 
 async def test_where_a_chat_runs_is_shown_in_a_narrow_window(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     app.window.resize(app.window.minimumSize())
@@ -165,9 +168,8 @@ async def test_where_a_chat_runs_is_shown_in_a_narrow_window(
 
 
 async def test_A5_a_local_chat_is_sent_only_after_a_yes_and_once_for_each_chat(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     await here(app, engine, "Secret")
     choose(app, server)
@@ -202,9 +204,8 @@ async def test_A5_a_local_chat_is_sent_only_after_a_yes_and_once_for_each_chat(
 
 
 async def test_A5_a_question_goes_with_its_chat(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     await here(app, engine, "First")
     choose(app, server)
@@ -215,9 +216,8 @@ async def test_A5_a_question_goes_with_its_chat(
 
 
 async def test_A5_what_arrived_is_kept_and_the_chat_goes_on_here_or_there(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     server.chat(Answer([event(delta("A red "))], kind=EVENTS), ANSWER)
@@ -257,9 +257,8 @@ async def test_A5_the_process_that_connects_may_die(
 
 
 async def test_a_server_is_read_again_with_the_key_that_it_had(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server, KEY)
     server.on("/v1/models", as_json({"data": [{"id": "m"}, {"id": "n"}]}))
     await add(app, server)
@@ -288,9 +287,8 @@ async def test_a_reply_is_stopped_edited_and_keeps_its_branches(
 
 
 async def test_pictures_and_a_format_are_sent(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer, tmp_path: Path
+    engine: FakeEngine, server: FakeServer, tmp_path: Path, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     picture = tmp_path / "star.png"
@@ -338,9 +336,8 @@ async def test_without_a_keyring_the_key_is_asked_for_in_the_next_session(
 
 
 async def test_A5_a_removed_server_or_a_forbidden_network_sends_nothing(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     await send(app, "What is it?")
@@ -363,9 +360,8 @@ async def test_A5_a_removed_server_or_a_forbidden_network_sends_nothing(
 
 
 async def test_A5_forbidding_the_network_ends_a_reply_from_a_server(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer
+    engine: FakeEngine, server: FakeServer, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"))
@@ -381,9 +377,8 @@ async def test_A5_forbidding_the_network_ends_a_reply_from_a_server(
 
 
 async def test_a_document_too_long_for_the_loaded_model_is_sent_to_a_server(
-    open_app: OpenApp, engine: FakeEngine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    engine: FakeEngine, server: FakeServer, monkeypatch: pytest.MonkeyPatch, app: App
 ) -> None:
-    app = await ready(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     monkeypatch.setattr(chat, "not_sendable", lambda _, model: "Too long." if model else "")
@@ -405,9 +400,8 @@ async def test_a_document_too_long_for_the_loaded_model_is_sent_to_a_server(
     ],
 )
 async def test_a_connection_that_others_can_read_is_named_before_it_is_made(
-    typed: str, key: str, warned: bool, open_app: OpenApp, engine: FakeEngine
+    app: App, typed: str, key: str, warned: bool, engine: FakeEngine
 ) -> None:
-    app = await ready(open_app)
     app.window.page.header.model.servers_asked.emit()
     find(app, QLineEdit, "serverAddressField").setText(typed)
     find(app, QLineEdit, "serverKeyField").setText(key)

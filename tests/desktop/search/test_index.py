@@ -19,8 +19,8 @@ from desktop.search.index import Hit, Query
 from desktop.search.search import ABOVE_ALL_IDS, SearchController
 from desktop.store.database import open_database
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, documents, message_tree, messages
-from desktop.store.tables.documents import document_of
+from desktop.store.tables import attachments, chats, message_tree, messages
+from desktop.store.tables.attachments import document_of
 from tests.desktop.conftest import Loop, until
 
 # Latin with diacritics, ß and ligatures; Greek; Cyrillic; Han, kana, Hangul, Thai; signs.
@@ -151,7 +151,7 @@ def test_deleted_words_are_in_no_file(
 def test_words_of_a_document_go_with_its_message(
     store: sqlite3.Connection, searched: sqlite3.Connection
 ) -> None:
-    document = documents.document_of("a.txt", False, "xylophonic")
+    document = attachments.document_of("a.txt", False, "xylophonic")
     made = messages.append_turn(store, None, "", [document])
     update(searched)
     assert set(found(searched, Query(("xylo",)))) == {made.message}

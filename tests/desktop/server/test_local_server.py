@@ -22,8 +22,10 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QSpinBox,
+    QWidget,
 )
 
+from core.api.stats import RequestStats
 from core.client.child import Child
 from core.client.client import EngineClient
 from core.gguf.library import FoundModel
@@ -39,7 +41,8 @@ from desktop.store.folders import Folders
 from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, type_in, words
+from tests.desktop.hands import ended, find, press, settle, type_in, words
+from tests.desktop.window.test_small_window import cut
 
 HELLO: list[Any] = [{"role": "user", "content": "What is in the picture?"}]
 
@@ -135,9 +138,8 @@ async def test_A1_a_program_and_the_window_share_one_engine_and_its_cache(
 
 
 async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     assert app.parts.server._server.pid is None
     key = await switched_on(app)
     assert len(key) >= 32
@@ -152,6 +154,9 @@ async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
     assert not page.isVisible()
     app.window.actions_by_name["actionServer"].trigger()
     assert key not in words(app, "serverKey")
+    find(app, QDialog, "localServerDialog").resize(620, 700)
+    await settle()
+    assert cut(find(app, QWidget, "serverAccess")) == []
     assert (await refused(asked(app, "another key", HELLO))).status_code == 401
     await until(lambda: [seen.status for seen in app.parts.server.requests.values()] == [401])
     press(app, "serverRenewKey")
@@ -166,8 +171,7 @@ async def test_A4_it_is_off_until_switched_on_and_the_key_is_shown_once(
         await asked(app, renewed, HELLO)
 
 
-async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_A4_other_computers_need_a_second_switch(app: App) -> None:
     await switched_on(app)
     assert words(app, "serverLanWarning") == ""
     find(app, QAbstractButton, "serverLan").setChecked(True)
@@ -183,9 +187,8 @@ async def test_A4_other_computers_need_a_second_switch(open_app: OpenApp) -> Non
 
 
 async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     page = {"Origin": "https://page.example"}
 
@@ -211,9 +214,8 @@ async def test_A4_a_web_page_may_connect_once_its_address_is_entered(
 
 
 async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await open_app()
     key, server = await switched_on(app), app.parts.server
     told, hear = list[object](), server._server._heard
 
@@ -284,8 +286,7 @@ async def test_A4_texts_of_requests_are_kept_only_while_that_is_switched_on(
     assert not server.contents
 
 
-async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_a_port_that_is_taken_is_said_and_another_one_helps(app: App) -> None:
     await switched_on(app)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
@@ -298,9 +299,8 @@ async def test_a_port_that_is_taken_is_said_and_another_one_helps(open_app: Open
 
 
 async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     running = asyncio.ensure_future(refused(asked(app, key, HELLO)))
     await until(lambda: len(engine.asked) == 1)
@@ -322,10 +322,25 @@ async def test_A3_a_model_that_is_changed_ends_the_requests_to_it(
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
 
 
-async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+async def test_the_page_says_why_contexts_are_not_kept_on_disk(
+    open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
+    key = await switched_on(app)
+    for trouble in ("The disk is full.", None):
+        number = len(engine.asked)
+        running = asyncio.ensure_future(asked(app, key, HELLO))
+        await until(lambda number=number: len(engine.asked) > number)
+        stats = RequestStats(prompt_tokens=10, reply_tokens=2, disk_trouble=trouble)
+        engine.asked[-1].finish("Shapes.", stats=stats)
+        await running
+        await until(lambda said=trouble: (said or "") in words(app, "serverDiskTrouble"))
+    await until(lambda: words(app, "serverDiskTrouble") == "")
+
+
+async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
+    app: App, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = await switched_on(app)
 
     async def find_models() -> list[FoundModel]:
@@ -361,9 +376,8 @@ async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
 
 
 async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     key = await switched_on(app)
     pid = app.parts.server._server.pid
     find(app, QSpinBox, "serverSleep").setValue(5)
@@ -398,9 +412,8 @@ async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_A3_a_window_that_is_closed_amid_a_request_ends_it(
-    open_app: OpenApp, engine: FakeEngine, stream: bool
+    app: App, engine: FakeEngine, stream: bool
 ) -> None:
-    app = await open_app()
     key, url = await switched_on(app), address(app)
 
     def ask() -> tuple[int, str]:
@@ -440,9 +453,8 @@ async def test_it_is_on_again_after_a_restart_and_a_killed_process_is_said(
 
 
 async def test_a_server_that_can_not_start_is_not_called_the_engine(
-    open_app: OpenApp, tmp_path: Path
+    app: App, tmp_path: Path
 ) -> None:
-    app = await open_app()
     nowhere = Child([str(tmp_path / "nowhere")], FROM_SERVER, lambda _: None, lambda: None)
     app.parts.server._server._child = nowhere
     app.window.actions_by_name["actionServer"].trigger()
@@ -452,9 +464,8 @@ async def test_a_server_that_can_not_start_is_not_called_the_engine(
     assert "engine" not in words(app, "serverState").lower()
 
 
-async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: OpenApp) -> None:
+async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(app: App) -> None:
     """Ctrl-C reaches the whole group of processes."""
-    app = await open_app()
     key = await switched_on(app)
     pid = app.parts.server._server.pid
     assert pid is not None
@@ -466,9 +477,8 @@ async def test_an_interrupt_in_the_terminal_is_the_windows_to_handle(open_app: O
 
 
 async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_closes(
-    open_app: OpenApp, folders: Folders
+    app: App, folders: Folders
 ) -> None:
-    app = await open_app()
     replies = folders.data / "clients" / "replies.db"
     left = folders.data / "clients" / "pictures" / "aa" / ("a" * 64)
     for closes in (False, True):
@@ -481,8 +491,7 @@ async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_cl
         await until(lambda: not replies.exists() and not left.exists())
 
 
-async def test_what_to_paste_names_address_model_and_key(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_what_to_paste_names_address_model_and_key(app: App) -> None:
     key = await switched_on(app)
     program, text = (
         find(app, QComboBox, "serverProgram"),

@@ -9,7 +9,7 @@ from core.client.life import EngineState
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.window.window_parts import WindowParts
-from tests.desktop.conftest import OpenParts, until
+from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 
 
@@ -17,6 +17,11 @@ async def loaded(open_parts: OpenParts) -> WindowParts:
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
     return parts
+
+
+@pytest.fixture
+def parts(qloop: Loop, open_parts: OpenParts) -> WindowParts:
+    return qloop.run(loaded(open_parts))
 
 
 async def ask_for(parts: WindowParts, engine: FakeEngine, path: str) -> None:
@@ -29,9 +34,8 @@ async def ask_for(parts: WindowParts, engine: FakeEngine, path: str) -> None:
 
 
 async def test_a_load_takes_the_place_of_one_that_goes_on(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await loaded(open_parts)
     said: list[bool] = []
     await ask_for(parts, engine, "/models/a")
     parts.engine.changed.connect(lambda status: said.append(status.cancelled))
@@ -46,9 +50,8 @@ async def test_a_load_takes_the_place_of_one_that_goes_on(
 
 
 async def test_cancelling_the_second_of_two_loads_leaves_the_model_before_both(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await loaded(open_parts)
     await ask_for(parts, engine, "/models/a")
     await ask_for(parts, engine, "/models/b")
     parts.engine.cancel_load()
@@ -61,9 +64,8 @@ async def test_cancelling_the_second_of_two_loads_leaves_the_model_before_both(
 
 
 async def test_a_model_that_comes_back_after_a_death_is_not_the_one_that_was_loading(
-    open_parts: OpenParts, engine: FakeEngine
+    parts: WindowParts, engine: FakeEngine
 ) -> None:
-    parts = await loaded(open_parts)
     await ask_for(parts, engine, "/models/large")
     failed: list[object] = []
     parts.engine.load_failed.connect(failed.append)
@@ -105,9 +107,8 @@ def choose_at_start(parts: WindowParts, status: EngineStatus) -> None:
 
 
 async def test_L5_a_folder_that_fails_does_not_become_the_setting(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await loaded(open_parts)
     parts.settings.set_model_path("/models/good")
     parts.settings.load()
     await until(lambda: parts.settings.kept_path == "/models/good")
@@ -130,9 +131,8 @@ async def test_L5_a_folder_that_fails_does_not_become_the_setting(
 
 
 async def test_L5_a_load_that_cost_the_model_before_leaves_it_chosen(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders
+    parts: WindowParts, engine: FakeEngine, folders: Folders
 ) -> None:
-    parts = await loaded(open_parts)
     parts.settings.set_model_path("/models/broken")
     engine.model_to_load, engine.keeps_model = None, False
     parts.settings.load()
@@ -142,9 +142,8 @@ async def test_L5_a_load_that_cost_the_model_before_leaves_it_chosen(
 
 @pytest.mark.parametrize("ends", ["cancelled", "killed"])
 async def test_L5_a_load_that_ended_for_another_reason_is_not_kept_either(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders, ends: str
+    parts: WindowParts, engine: FakeEngine, folders: Folders, ends: str
 ) -> None:
-    parts = await loaded(open_parts)
     await ask_for(parts, engine, "/models/large")
     if ends == "cancelled":
         parts.engine.cancel_load()

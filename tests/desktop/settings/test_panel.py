@@ -23,7 +23,7 @@ from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.settings.controls import NumberBox, Switch
 from desktop.store.folders import Folders
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, words
 
@@ -35,6 +35,11 @@ async def opened(open_app: OpenApp) -> App:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     app.window.side_panel.show_page(1)
     return app
+
+
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(opened(open_app))
 
 
 def choose(app: App, name: str, way: int) -> None:
@@ -66,9 +71,8 @@ def trouble(app: App) -> list[str]:
 
 
 async def test_count_and_interval_reach_the_next_request(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await opened(open_app)
     assert words(app, "costCacheCount") == "32 checkpoints: up to 33.6 MB (1.0 MB each)."
     find(app, NumberBox, "settingCacheCount").setValue(5)
     find(app, NumberBox, "settingCacheInterval").setValue(700)
@@ -99,9 +103,8 @@ async def test_count_and_interval_reach_the_next_request(
 
 
 async def test_a_budget_is_automatic_a_size_or_nothing(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
+    app: App, engine: FakeEngine, folders: Folders
 ) -> None:
-    app = await opened(open_app)
     host = find(app, QComboBox, "settingCacheHostBytes")
     assert host.currentText() == "Automatic: 2.0 GB"
     assert find(app, QComboBox, "settingCacheDiskBytes").currentText() == "Automatic: 10.0 GB"
@@ -131,8 +134,7 @@ async def test_a_budget_is_automatic_a_size_or_nothing(
     assert not box.isVisible()
 
 
-async def test_a_size_that_can_not_be_is_refused_with_numbers(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+async def test_a_size_that_can_not_be_is_refused_with_numbers(app: App) -> None:
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "4 MB")
     (said,) = trouble(app)
@@ -172,9 +174,8 @@ def german() -> Iterator[None]:
     QLocale.setDefault(before)
 
 
-async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> None:
+async def test_a_decimal_comma_is_no_thousands_separator(app: App) -> None:
     """0,7 was taken for 7, and 1,5 GB for 15 GB."""
-    app = await opened(open_app)
     for name, typed in (
         ("settingSamplingTemperature", "0,7"),
         ("settingCacheCount", "1,5"),
@@ -198,8 +199,7 @@ async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> N
 
 
 @pytest.mark.usefixtures("german")
-async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+async def test_fields_take_and_show_the_users_own_decimals(app: App) -> None:
     type_number(app, "settingSamplingTemperature", "0,7")
     assert app.parts.settings.settings.sampling.temperature == 0.7
     assert find(app, QLineEdit, "settingSamplingTemperature").text() == "0,7"
@@ -216,8 +216,7 @@ async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) ->
     assert said.startswith("'0.9' could be read in more than one way. Write numbers like 1.234,5.")
 
 
-async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app)
+async def test_budgets_follow_the_model(app: App, engine: FakeEngine) -> None:
     device = find(app, QComboBox, "settingCacheDeviceBytes")
     assert not device.isVisible()
     app.parts.settings.set_value("cache.host_bytes", 5_000_000)
@@ -235,9 +234,8 @@ async def test_budgets_follow_the_model(open_app: OpenApp, engine: FakeEngine) -
 
 
 async def test_the_engines_refusal_stands_beside_the_budgets_and_in_the_reply(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await opened(open_app)
     refusal = BudgetTooSmallError("The budget is 1 byte; 2 are needed.").info()
     (await send(app, engine, "Hello")).fail(refusal)
     await ended(app)
@@ -292,10 +290,7 @@ OUT_OF_RANGE = (
 )
 
 
-async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
-    open_app: OpenApp, tmp_path: Path
-) -> None:
-    app = await opened(open_app)
+async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(app: App, tmp_path: Path) -> None:
     for name, text, said in OUT_OF_RANGE:
         before = app.parts.settings.settings
         type_number(app, f"setting{name}", text)
@@ -326,9 +321,8 @@ def recent(app: App) -> list[str]:
 
 
 async def test_a_folder_that_failed_leaves_the_recent_ones_unless_memory_alone_was_short(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await opened(open_app)
     app.parts.settings.set_model_path("/models/good")
     app.parts.settings.load()
     await until(lambda: len(engine.loads) == 2 and app.parts.engine.model)
@@ -364,15 +358,14 @@ async def test_a_folder_that_failed_leaves_the_recent_ones_unless_memory_alone_w
 
 @pytest.mark.parametrize("keeps_model", [True, False])
 async def test_cancelling_a_load_is_no_error(
-    open_app: OpenApp, engine: FakeEngine, keeps_model: bool
+    app: App, engine: FakeEngine, keeps_model: bool
 ) -> None:
-    app = await opened(open_app)
     engine.may_load.clear()
     if not keeps_model:
         engine.model = None
     app.parts.settings.set_model_path("/models/other")
     app.parts.settings.load()
-    await until(lambda: words(app, "engineState") == "Loading the model: 50%")
+    await until(lambda: words(app, "engineState") == "Loading the model: 50 %")
     find(app, QPushButton, "loadModel").click()
     await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY))
     assert words(app, "modelWords").startswith("Loading was cancelled.")
@@ -403,8 +396,7 @@ async def test_a_part_folds_and_stays_folded(open_app: OpenApp) -> None:
     assert "settingCacheCount" in shown_settings(again)
 
 
-async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+async def test_the_search_shows_what_fits_alone(app: App) -> None:
     app.window.activateWindow()
     press(app, "partWriting")
     search = find(app, QLineEdit, "settingsSearch")
@@ -454,8 +446,7 @@ def values(app: App) -> tuple[int, bool, float | None]:
     return settings.cache.count, settings.ahead.settle, settings.sampling.top_p
 
 
-async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+async def test_defaults_are_restored_part_by_part_with_an_undo(app: App) -> None:
     settings = app.parts.settings
     settings.set_model_path("/models/mine")
     find(app, NumberBox, "settingCacheCount").setValue(5)

@@ -11,7 +11,8 @@ from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats, drafts, messages
-from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
+from desktop.store.tables.drafts import StoredDraft
+from desktop.store.tables.records import Begin, ChatPath, Picture, Reply, ReplyState
 from tests.desktop.conftest import Loop
 
 PAGE = 4096
@@ -40,7 +41,9 @@ def write_chats(path: Path, chat_count: int = CHATS, turn_count: int = TURNS) ->
     with closing(open_database(path)) as connection:
         connection.execute("BEGIN")
         for chat in range(1, chat_count + 1):
-            number = chats.create(connection, f"{SECRET} title {chat}", system=f"{SECRET} {chat}")
+            number = chats.create(
+                connection, f"{SECRET} title {chat}", begin=Begin(f"{SECRET} {chat}")
+            )
             chats.ask_for(connection, number, ReplyFormat(kind="json") if chat % 2 else None)
             for turn in range(1, turn_count + 1):
                 shown = [picture(10 * chat + turn)] if turn % 3 == 1 else []
@@ -50,7 +53,7 @@ def write_chats(path: Path, chat_count: int = CHATS, turn_count: int = TURNS) ->
                     made = messages.add_alternative(connection, number, made.message)
                     _answer(connection, made.reply, f"{SECRET} otherwise {chat}")
             text = f"{SECRET} draft {chat}"
-            drafts.save(connection, number, text, "", "", [picture(10 * chat + 9)])
+            drafts.save(connection, StoredDraft(number, text, "", (picture(10 * chat + 9),)))
         gone = chats.create(connection, "gone", key="gone")
         chats.delete(connection, gone)
         chats.purge(connection)

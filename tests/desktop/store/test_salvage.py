@@ -17,8 +17,9 @@ import pytest
 from desktop.store import backups
 from desktop.store.database import Database, open_database
 from desktop.store.salvage import salvage
-from desktop.store.tables import chats, drafts, fields, folders, messages, pictures
-from desktop.store.tables.documents import document_of
+from desktop.store.tables import attachments, chats, drafts, fields, folders, messages
+from desktop.store.tables.attachments import document_of
+from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.errors import SalvageError
 from desktop.store.tables.records import Document
 from desktop.store.tables.schema import MIGRATIONS, script
@@ -254,7 +255,7 @@ def test_H7_a_picture_whose_thumbnail_is_lost_is_still_sent(path: Path, qloop: L
         (message,) = [each for each in messages if "question 2.4" in each.text]
         assert [each.digest for each in message.pictures] == [picture(24).digest]
         assert message.pictures[0].size == (32, 32)
-        assert picture(24).digest in qloop.run(database.run(pictures.collect_garbage))
+        assert picture(24).digest in qloop.run(database.run(attachments.collect_pictures))
 
 
 @pytest.mark.parametrize("steps", [1, 2])
@@ -457,7 +458,8 @@ def test_H7_a_lost_document_comes_from_the_backup_or_is_marked(
     with closing(open_database(path)) as connection:
         chat = chats.create(connection, "A chat")
         messages.add_message(connection, chat, None, "Question", [document])
-        drafts.save(connection, chat, "Draft", "", "", [replace(document, chosen=None)])
+        unread = replace(document, chosen=None)
+        drafts.save(connection, StoredDraft(chat, "Draft", "", (unread,)))
     if backed_up:
         back_up(path)
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -484,7 +486,8 @@ def test_H7_a_lost_folder_comes_from_the_backup_and_never_takes_its_chats(
     with closing(open_database(path)) as connection:
         folder = folders.create(connection, "Work")
         messages.append_turn(connection, None, "Question", folder=folder)
-        drafts.save(connection, None, "Draft", "", "k", (), folder=folder)
+        made = folders.read(connection, folder)
+        drafts.save(connection, StoredDraft(None, "Draft", "k", folder=made))
     if backed_up:
         back_up(path)
     with closing(sqlite3.connect(path)) as connection, connection:

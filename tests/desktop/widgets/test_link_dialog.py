@@ -13,7 +13,8 @@ from desktop.app import App
 from desktop.widgets.dialogs import LinkDialog
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.web_address import web_address
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
+from tests.desktop.hands import child
 
 PLAIN = "https://example.org/a?b=c"
 LOOKS_LIKE = "https://b\u0430nk.example/\u202egpj.exe"
@@ -38,30 +39,23 @@ def part(dialog: QWidget, name: str) -> str:
 
 
 def shown_address(dialog: QWidget) -> str:
-    field = dialog.findChild(QPlainTextEdit, "linkAddress")
-    assert isinstance(field, QPlainTextEdit)
+    field = child(dialog, QPlainTextEdit, "linkAddress")
     return field.toPlainText()
 
 
 async def asked(app: App, address: str) -> LinkDialog:
     app.window.page.transcript.messages.link_asked.emit(address)
     await until(lambda: app.window.findChild(LinkDialog))
-    found = app.window.findChild(LinkDialog)
-    assert isinstance(found, LinkDialog)
-    return found
+    return child(app.window, LinkDialog)
 
 
 async def pressed(app: App, dialog: LinkDialog, name: str) -> None:
-    button = dialog.findChild(Button, name)
-    assert isinstance(button, Button)
+    button = child(dialog, Button, name)
     button.click()
     await until(lambda: app.window.findChild(LinkDialog) is None)
 
 
-async def test_a_link_is_shown_whole_and_opened_only_when_told(
-    open_app: OpenApp, opened: list[str]
-) -> None:
-    app = await open_app()
+async def test_a_link_is_shown_whole_and_opened_only_when_told(opened: list[str], app: App) -> None:
     for address, host, letters in (
         (PLAIN, "example.org", ""),
         (LOOKS_LIKE, "xn--bnk-6cd.example", "b\u0430nk.example"),
@@ -81,8 +75,7 @@ async def test_a_link_is_shown_whole_and_opened_only_when_told(
         assert opened == [expected]
 
 
-async def test_an_address_that_is_not_opened_says_why(open_app: OpenApp, opened: list[str]) -> None:
-    app = await open_app()
+async def test_an_address_that_is_not_opened_says_why(opened: list[str], app: App) -> None:
     for address, reason in (
         ("file:///etc/passwd", "only web addresses"),
         ("https://bank.example@evil.example/\u202e", "before the host"),
@@ -105,8 +98,7 @@ def test_the_host_is_seen_whole(qtbot: QtBot, address: str) -> None:
     dialog = LinkDialog.asking(web_address(address))
     qtbot.addWidget(dialog)
     dialog.show()
-    host = dialog.findChild(Label, "linkHost")
-    assert isinstance(host, Label)
+    host = child(dialog, Label, "linkHost")
     assert dialog.rect().contains(host.geometry())
     assert host.height() >= host.heightForWidth(host.width())
     assert dialog.width() <= 600
@@ -117,8 +109,7 @@ def test_a_host_is_copied_as_it_is(qtbot: QtBot) -> None:
     dialog = LinkDialog.asking(web_address(f"https://{host}/"))
     qtbot.addWidget(dialog)
     dialog.show()
-    label = dialog.findChild(Label, "linkHost")
-    assert isinstance(label, Label)
+    label = child(dialog, Label, "linkHost")
     label.setFocus()
     label.setSelection(0, len(label.selectedText() or QLabel.text(label)))
     QTest.keyClick(label, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)

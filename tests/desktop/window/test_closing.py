@@ -16,7 +16,7 @@ from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chats.test_deletion import age, confirm_the_clock
-from tests.desktop.conftest import OpenApp, OpenParts, until
+from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import send, type_in
 
@@ -118,9 +118,8 @@ async def test_a_reply_that_can_not_be_stored_keeps_no_other_from_it(
 
 
 async def test_a_draft_changed_back_while_it_was_stored_is_stored_as_it_is(
-    open_parts: OpenParts, folders: Folders
+    parts: WindowParts, folders: Folders
 ) -> None:
-    parts = await open_parts()
     draft = parts.chat.draft
     for text in ("first", "second"):
         draft.text = text

@@ -12,7 +12,7 @@ from desktop import theme
 from desktop.app import App
 from desktop.window.commands import CommandPalette, objection, rank, set_shortcuts
 from desktop.window.menus import ShortcutsDialog
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.hands import find, press, settle, words
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -29,8 +29,7 @@ def listed(shown: QTreeWidget) -> list[str]:
     return [item.text(0) for item in items if item is not None]
 
 
-async def test_the_palette_does_what_is_typed_by_keys_alone(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_the_palette_does_what_is_typed_by_keys_alone(app: App) -> None:
     shown, actions = await palette(app)
     assert len(listed(actions)) == len(app.window.actions_by_name)
     QTest.keyClicks(shown.field, "keyb")
@@ -52,8 +51,7 @@ async def test_the_palette_does_what_is_typed_by_keys_alone(open_app: OpenApp) -
     await until(lambda: not app.window.findChildren(CommandPalette))
 
 
-async def test_the_palette_says_why_an_action_is_not_possible_now(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_the_palette_says_why_an_action_is_not_possible_now(app: App) -> None:
     shown, actions = await palette(app)
     # Below what is possible.
     assert "Stop · no reply is being written" in listed(actions)[-15:]
@@ -81,8 +79,7 @@ def test_letters_out_of_order_find_nothing() -> None:
     assert rank("", "Anything") == (0, 0)
 
 
-async def test_a_shortcut_is_changed_kept_and_restored(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_a_shortcut_is_changed_kept_and_restored(app: App) -> None:
     actions = app.window.actions_by_name
     actions["actionShortcuts"].trigger()
     dialog = find(app, ShortcutsDialog, "shortcutsDialog")
@@ -141,8 +138,7 @@ def test_a_file_that_gives_two_actions_the_same_keys_leaves_them_to_the_first(
     assert [each.shortcut().toString() for each in actions.values()] == ["Ctrl+1", "Ctrl+2", ""]
 
 
-async def test_ctrl_with_keys_and_wheel_sizes_the_text(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_ctrl_with_keys_and_wheel_sizes_the_text(app: App) -> None:
     settings = app.parts.settings
     try:
         for name, size in (("Larger", 115), ("Larger", 130), ("Smaller", 115), ("UsualSize", 100)):

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdi
 
 from core.api.events import FinishReason
 from desktop.app import App
+from desktop.chat.compose.message_editor import ComposerText
 from desktop.chat.markdown.block_text import BlockText
-from desktop.chat.message_editor import ComposerText
 from desktop.pictures.picture_strip import PictureThumbnail
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (
     drop,
@@ -34,6 +34,11 @@ async def opened(open_app: OpenApp) -> App:
     app.window.activateWindow()
     await until(app.window.page.composer.text.hasFocus)
     return app
+
+
+@pytest.fixture
+def app(qloop: Loop, open_app: OpenApp) -> App:
+    return qloop.run(opened(open_app))
 
 
 def click(app: App, name: str) -> None:
@@ -68,9 +73,8 @@ def press_space(app: App, name: str) -> None:
 
 @pytest.mark.parametrize("use", [click, press_space])
 async def test_the_composer_has_the_focus_after_every_action(
-    open_app: OpenApp, engine: FakeEngine, use: Callable[[App, str], None]
+    app: App, engine: FakeEngine, use: Callable[[App, str], None]
 ) -> None:
-    app = await opened(open_app)
 
     async def asked(count: int, answer: str = "", reason: FinishReason = "stop") -> None:
         await until(lambda: len(engine.asked) == count)
@@ -114,8 +118,7 @@ async def answered(open_app: OpenApp, engine: FakeEngine) -> App:
     return app
 
 
-async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app)
+async def test_after_leaving_an_edit(app: App, engine: FakeEngine) -> None:
     asked = await send(app, engine, "Hello")
     click(app, "editMessage")
     field = find(app, ComposerText, "editText")
@@ -129,8 +132,7 @@ async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> N
     await ended(app)
 
 
-async def test_a_deleted_control_leaves_the_focus_to_the_composer(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+async def test_a_deleted_control_leaves_the_focus_to_the_composer(app: App) -> None:
     control = QLineEdit(app.window.page)
     control.show()
     control.setFocus()
@@ -140,9 +142,8 @@ async def test_a_deleted_control_leaves_the_focus_to_the_composer(open_app: Open
 
 
 async def test_after_taking_a_picture_out_of_an_edit(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await opened(open_app)
     (tmp_path / "a.png").write_bytes(png())
     drop(app, files([tmp_path / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
@@ -159,9 +160,8 @@ async def test_after_taking_a_picture_out_of_an_edit(
 
 
 async def test_tab_goes_through_the_window_as_it_is_laid_out(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await opened(open_app)
     (tmp_path / "a.png").write_bytes(png())
     drop(app, files([tmp_path / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
@@ -212,8 +212,7 @@ async def test_copying_by_key_leaves_the_focus_where_it_is(
     assert app.window.page.composer.text.toPlainText() == "x"
 
 
-async def test_after_load(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await opened(open_app)
+async def test_after_load(app: App, engine: FakeEngine) -> None:
     await until(lambda: app.parts.engine.model)
     app.window.actions_by_name["actionSettings"].trigger()
     box = find(app, QComboBox, "settingModelPrecision")

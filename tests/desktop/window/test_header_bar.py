@@ -14,7 +14,7 @@ from desktop.engine.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import child, ended, find, press, send, settle, words
 
 
 def entries(app: App) -> dict[str, bool]:
@@ -28,10 +28,7 @@ def choose(app: App, words: str) -> None:
     found.trigger()
 
 
-async def test_the_models_name_opens_a_menu_of_models(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_the_models_name_opens_a_menu_of_models(app: App, engine: FakeEngine) -> None:
     await until(lambda: words(app, "modelName") == "stand-in")
     for path in ("/models/a", "/models/b"):
         app.parts.settings.set_model_path(path)
@@ -62,8 +59,7 @@ async def test_the_models_name_opens_a_menu_of_models(
     assert len(engine.loads) == 2
 
 
-async def test_model_settings_are_seen_whatever_the_page_showed(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_model_settings_are_seen_whatever_the_page_showed(app: App) -> None:
     settings = app.window.side_panel.settings
     app.window.side_panel.show_page(1)
     find(app, QLineEdit, "settingsSearch").setText("penalty")
@@ -86,9 +82,7 @@ async def test_the_demo_model_has_one_name(open_app: OpenApp, engine: FakeEngine
 
 
 def find_menu(app: App) -> QMenu:
-    found = app.window.findChild(QMenu, "modelMenu")
-    assert isinstance(found, QMenu)
-    return found
+    return child(app.window, QMenu, "modelMenu")
 
 
 async def test_a_long_name_is_shortened_and_the_tip_says_all(
@@ -103,8 +97,7 @@ async def test_a_long_name_is_shortened_and_the_tip_says_all(
     assert button.accessibleName() == f"Model: {name}"
 
 
-async def test_the_title_has_the_room_there_is(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_the_title_has_the_room_there_is(app: App, engine: FakeEngine) -> None:
     await until(lambda: app.parts.engine.model is not None)
     (await send(app, engine, "A title that is long enough to be cut")).finish("x")
     await ended(app)

@@ -16,13 +16,13 @@ from desktop.window.commands import name_of
 from desktop.window.menus import diagnostics, licences, version
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.hands import ended, press, send
+from tests.desktop.hands import child, ended, press, send
 
 
 def page(app: App, action: str, name: str) -> QDialog:
     app.window.actions_by_name[action].trigger()
-    found = app.window.findChild(QDialog, name)
-    assert isinstance(found, QDialog) and found.isVisible() and not found.isModal()
+    found = child(app.window, QDialog, name)
+    assert found.isVisible() and not found.isModal()
     return found
 
 
@@ -49,8 +49,7 @@ async def test_about_says_what_runs_here_and_nothing_of_any_chat(
     assert str(app.parts.folders.data) not in copied
 
 
-async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(app: App) -> None:
     dialog = page(app, "actionShortcuts", "shortcutsDialog")
     edits = {
         each.accessibleName(): each.keySequence() for each in dialog.findChildren(QKeySequenceEdit)

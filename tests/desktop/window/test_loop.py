@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.chat.chat_dialogs import FormatDialog
+from desktop.chat.compose.chat_options import FormatDialog
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeText
@@ -25,9 +25,10 @@ from desktop.engine.engine_status import Phase
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.tables import chats, messages
 from desktop.widgets.pacing import pace
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (
+    child,
     drop,
     ended,
     files,
@@ -85,18 +86,15 @@ REPLIES = {
     "faces": "\N{GRINNING FACE}" * (MB // 4),
     "prose": ("Some words of prose that go on for a while, as they do. " * 8 + "\n\n") * 2_000,
 }
-# Those that come in another way than they are shown when they are stored.
+# Those whose open end is shown in another way until the rest has come.
 STREAMED = (
-    *(
-        "short lines of code",
-        "one line of code",
-        "slow code",
-        "wide tables",
-        "deep quotes",
-        "items",
-    ),
-    *("code in lists", "code deep in lists", "formulas left open", "mathematics"),
-    *("paragraphs", "listings", "emphasis", "brackets", "marks over letters", "prose"),
+    *("short lines of code", "one line of code", "slow code", "wide tables", "deep quotes"),
+    *("items", "code in lists", "code deep in lists", "formulas left open", "mathematics"),
+    "listings",
+)
+SENT = (
+    *("slow code", "wide tables", "code deep in lists", "mathematics", "emphasis"),
+    "marks over letters",
 )
 SELECTED = ("paragraphs", "listings", "prose", "short lines of code")
 # Replies that are JSON, shown as tables and trees.
@@ -168,8 +166,7 @@ async def look_around(app: App, watch: LoopWatch) -> None:
 
 
 @pytest.mark.parametrize("name", thinned(REPLIES, ["paragraphs"]))
-async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
-    app = await open_app()
+async def test_H8_a_stored_reply(app: App, engine: FakeEngine, name: str) -> None:
     chat = await stored(app, REPLIES[name])
     await at_rest()
     with LoopWatch() as watch:
@@ -182,8 +179,7 @@ async def test_H8_a_stored_reply(open_app: OpenApp, engine: FakeEngine, name: st
 
 
 @pytest.mark.parametrize("name", thinned(STREAMED, ["code in lists"]))
-async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
-    app = await open_app()
+async def test_H8_a_reply_that_comes_in(app: App, engine: FakeEngine, name: str) -> None:
     asked = await send(app, engine, "Hello")
     await at_rest()
     text = REPLIES[name]
@@ -200,14 +196,12 @@ async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, n
         asked.finish()
         row = await ended(app)
         await at_rest()
-    body = row.findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody)
+    body = child(row, MarkdownBody)
     assert body.text() == text
 
 
-@pytest.mark.parametrize("name", thinned(STREAMED, ["emphasis"]))
-async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
-    app = await open_app()
+@pytest.mark.parametrize("name", thinned(SENT, ["emphasis"]))
+async def test_H8_a_message_of_the_user(app: App, engine: FakeEngine, name: str) -> None:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     text = REPLIES[name][:7_990].rsplit("\n", maxsplit=1)[0][:7_990]
     text = "\n".join(text.split("\n")[:399])
@@ -227,8 +221,7 @@ async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, n
 
 
 @pytest.mark.parametrize("name", thinned(DATA, ["rows"]))
-async def test_H8_a_reply_that_is_data(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
-    app = await open_app()
+async def test_H8_a_reply_that_is_data(app: App, engine: FakeEngine, name: str) -> None:
     text = DATA[name]
     app.parts.chat.ask_for(ReplyFormat(kind="json"))
     asked = await send(app, engine, "List them")
@@ -264,8 +257,7 @@ async def test_H8_a_reply_that_is_data(open_app: OpenApp, engine: FakeEngine, na
     QGuiApplication.clipboard().clear()
 
 
-async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_H8_reasoning_that_is_opened(app: App, engine: FakeEngine) -> None:
     asked = await send(app, engine, "Hello")
     asked.say(reasoning=REPLIES["prose"])
     asked.finish("Yes.", reasoning=REPLIES["prose"])
@@ -279,14 +271,10 @@ async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine
 
 
 @pytest.mark.parametrize("name", thinned(SELECTED, ["listings"]))
-async def test_H8_a_reply_that_is_selected(
-    open_app: OpenApp, engine: FakeEngine, name: str
-) -> None:
-    app = await open_app()
+async def test_H8_a_reply_that_is_selected(app: App, engine: FakeEngine, name: str) -> None:
     chat = await stored(app, REPLIES[name])
     await shown(app, chat)
-    body = app.window.page.transcript.row_widgets[-1].findChild(MarkdownBody)
-    assert isinstance(body, MarkdownBody)
+    body = child(app.window.page.transcript.row_widgets[-1], MarkdownBody)
     field = body.findChildren(BlockText if name in ("paragraphs", "prose") else CodeText)[0]
     field.setFocus()
     bar = app.window.page.transcript.verticalScrollBar()
@@ -321,8 +309,7 @@ async def test_H8_a_reply_that_is_selected(
     QGuiApplication.clipboard().clear()
 
 
-async def test_H8_a_chat_of_2000_messages(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_H8_a_chat_of_2000_messages(app: App, engine: FakeEngine) -> None:
     reply = REPLIES["prose"][:900] + "\n- a\n- b\n\n```python\nx = 1\n```\n\n" + SMALL
     chat = await stored(app, *[reply] * 1_000)
     await at_rest()
@@ -350,8 +337,7 @@ async def test_H8_a_chat_of_2000_messages(open_app: OpenApp, engine: FakeEngine)
         await shown(app, chat)
 
 
-async def test_H8_very_many_chats(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_H8_very_many_chats(app: App) -> None:
 
     def fill(connection: sqlite3.Connection) -> None:
         for number in range(5_000):
@@ -377,16 +363,20 @@ async def pasted(field: QPlainTextEdit, text: str) -> None:
     await at_rest()
 
 
-@pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
-async def test_H8_a_paste_of_a_megabyte(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
-    app = await open_app()
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [*thinned([(each, True) for each in TEXTS], [("one word", True)]), ("one word", False)],
+)
+async def test_H8_a_paste_of_a_megabyte(
+    app: App, engine: FakeEngine, name: str, plain: bool
+) -> None:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     field = app.window.page.composer.text
     text = TEXTS[name]
     data = text_data(text)
     with LoopWatch() as watch:
         watch.doing = "pasting"
-        paste(app, data)
+        paste(app, data, plain)
         await at_rest()
         watch.doing = "typing"
         for _ in range(5):
@@ -411,13 +401,15 @@ async def test_H8_a_paste_of_a_megabyte(open_app: OpenApp, engine: FakeEngine, n
         await at_rest()
         press(app, "editCancel")
         await at_rest()
-    assert user_rows(app)[0].row.text == (text + "words " * 5).strip()
+    row = user_rows(app)[0].row
+    documents = "".join(part for each in row.message.documents for part in each.parts)
+    assert row.text == ((text if plain else "") + "words " * 5).strip()
+    assert documents == ("" if plain else text)
     assert user_rows(app)[0].height() < 600
     assert field.toPlainText() == ""
 
 
-async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_H8_what_is_refused_is_refused_at_once(app: App) -> None:
     field = app.window.page.composer.text
     for text in ("x\n" * (MB // 2), "x" * 2_000_001):
         data = text_data(text)
@@ -429,8 +421,7 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
 
 
 @pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
-async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
-    app = await open_app()
+async def test_H8_a_schema_of_a_megabyte(app: App, name: str) -> None:
     app.window.page.composer.format.written_asked.emit("json_schema")
     await until(lambda: app.window.findChildren(FormatDialog))
     dialog = app.window.findChildren(FormatDialog)[-1]
@@ -449,8 +440,7 @@ async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", thinned(TEXTS, ["one word"]))
-async def test_H8_instructions_of_a_megabyte(open_app: OpenApp, name: str) -> None:
-    app = await open_app()
+async def test_H8_instructions_of_a_megabyte(app: App, name: str) -> None:
     press(app, "toggleInstructions")
     field = find(app, QPlainTextEdit, "instructionsText")
     with LoopWatch() as watch:
@@ -462,8 +452,7 @@ async def test_H8_instructions_of_a_megabyte(open_app: OpenApp, name: str) -> No
     assert app.parts.chat.instructions == TEXTS[name].strip()
 
 
-async def test_H8_a_megabyte_in_a_field_of_one_line(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_H8_a_megabyte_in_a_field_of_one_line(app: App, engine: FakeEngine) -> None:
     app.window.side_panel.show_page(1)
     (await send(app, engine, "Hello")).finish("Hi")
     await ended(app)
@@ -472,8 +461,7 @@ async def test_H8_a_megabyte_in_a_field_of_one_line(open_app: OpenApp, engine: F
     with LoopWatch() as watch:
         watch.doing = "a title"
         app.window.side_bar.rename_current()
-        editor = app.window.side_bar.list.findChild(QLineEdit)
-        assert isinstance(editor, QLineEdit)
+        editor = child(app.window.side_bar.list, QLineEdit)
         editor.clear()
         editor.insert("a" * MB)
         await at_rest()
@@ -485,8 +473,7 @@ async def test_H8_a_megabyte_in_a_field_of_one_line(open_app: OpenApp, engine: F
         await at_rest()
 
 
-async def test_H8_fifty_pictures(open_app: OpenApp, engine: FakeEngine, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_H8_fifty_pictures(app: App, engine: FakeEngine, tmp_path: Path) -> None:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     paths = [tmp_path / f"{number}.png" for number in range(50)]
     for number, path in enumerate(paths):
@@ -503,8 +490,7 @@ async def test_H8_fifty_pictures(open_app: OpenApp, engine: FakeEngine, tmp_path
         await at_rest()
 
 
-async def test_H8_a_large_picture(open_app: OpenApp, engine: FakeEngine, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_H8_a_large_picture(app: App, engine: FakeEngine, tmp_path: Path) -> None:
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     image = QImage(3_000, 2_000, QImage.Format.Format_RGB32)
     image.fill(Qt.GlobalColor.red)

@@ -28,7 +28,7 @@ from core.downloads import jobs
 from desktop.app import App
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown import markdown_body
-from desktop.chat.reply_row import ReplyRow
+from desktop.chat.rows.reply_row import ReplyRow
 from desktop.pictures.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -189,8 +189,7 @@ async def test_names_and_the_keyboard(
     assert stuck == []
 
 
-async def test_a_line_parts_what_deletes_everything_from_the_rest(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_a_line_parts_what_deletes_everything_from_the_rest(app: App) -> None:
     entries = app.window.actions_by_name["actionDeleteAll"].associatedObjects()
     menu = next(each for each in entries if isinstance(each, QMenu))
     actions = menu.actions()

@@ -211,9 +211,8 @@ def boxes() -> list[QMessageBox]:
 
 
 async def test_H1_what_is_told_of_the_start_and_of_a_large_picture_is_text(
-    open_app: OpenApp, engine: FakeEngine, bait: Bait, tmp_path: Path
+    engine: FakeEngine, bait: Bait, tmp_path: Path, app: App
 ) -> None:
-    app = await open_app()
     box = starting.tell_notices(app.window, [hostile(bait)], tmp_path)
     await until(box.isVisible)
     await look_at_everything(bait)

@@ -48,8 +48,7 @@ async def test_a_screen_reader_says_a_finished_reply_of_the_shown_chat(
     assert len(spoken) == 2
 
 
-async def test_sentences_are_selectable(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_sentences_are_selectable(app: App) -> None:
     app.window.side_panel.show_page(1)
     fixed = [
         label.objectName()
@@ -60,8 +59,7 @@ async def test_sentences_are_selectable(open_app: OpenApp) -> None:
     assert fixed == []
 
 
-async def test_scripts_from_right_to_left(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_scripts_from_right_to_left(app: App) -> None:
     option = app.window.page.composer.text.document().defaultTextOption
     type_in(app, f"{HEBREW}\nHello")
     assert option().alignment() == Qt.AlignmentFlag.AlignRight

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QTextBrowser, QWidget
 
 from core.client.life import EngineState
 from desktop import theme
@@ -15,7 +15,7 @@ from desktop.store.tables import chats
 from desktop.widgets.icon_button import IconButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
-from tests.desktop.hands import drop, ended, files, press, send, settle
+from tests.desktop.hands import child, drop, ended, files, press, send, settle
 
 QUESTIONS = (
     "Which shapes do you see in the picture, and which of them is the largest one?",
@@ -115,9 +115,8 @@ async def test_nothing_is_cut_in_a_small_window_or_in_another_text_size(
 
 
 async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     page, seen = app.window.page, set()
     widths = (600, 900, 1280, 1700)
     for reply in ("Short.", "Long.\n\n" * 60):
@@ -152,24 +151,30 @@ async def test_the_empty_page_is_whole_in_a_small_window(
         # None covers another one.
         places = [each.geometry() for each in shown]
         assert not any(one.intersects(other) for one, other in combinations(places, 2))
-        said = app.window.findChild(QWidget, "emptyModel")
-        assert said is not None and said.isVisible() == (samples == 6)
+        said = child(app.window, QWidget, "emptyModel")
+        assert said.isVisible() == (samples == 6)
         # A sentence each on precision, context and cache, as this computer allows them.
-        defaults = app.window.findChild(QLabel, "emptyDefaults")
-        assert defaults is not None and defaults.isVisible() == (samples == 6)
+        defaults = child(app.window, QLabel, "emptyDefaults")
+        assert defaults.isVisible() == (samples == 6)
         assert [line.partition(":")[0] for line in defaults.text().splitlines()] == [
             "Precision", "Context", "Cache",
         ]  # fmt: skip
         # A page higher than the window scrolls, and the field stays whole.
         composer = app.window.page.composer
         assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()
+    app.parts.settings.set_value("window.text_size", 150)
+    for width in (1280, 750):
+        app.window.resize(width, 600)
+        await settle()
+        buttons = app.window.page.empty.findChildren(QPushButton)
+        narrow = [each for each in buttons if each.width() < each.sizeHint().width()]
+        assert [each.text() for each in narrow if each.isVisible()] == []
 
 
 async def test_an_error_and_its_remedy_are_whole_in_a_small_window(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
     """While the engine is silent or has failed, nothing else in the row can be used."""
-    app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     app.window.resize(900, 600)
     header = app.window.page.header
@@ -178,10 +183,10 @@ async def test_an_error_and_its_remedy_are_whole_in_a_small_window(
         await settle()
         assert cut(header) == []
         for name in ("engineState", "restartEngine"):
-            shown = header.findChild(QWidget, name)
-            assert shown is not None and shown.isVisible()
+            shown = child(header, QWidget, name)
+            assert shown.isVisible()
             assert shown.width() >= shown.sizeHint().width(), name
         engine.tell(EngineState.READY)
         await settle()
-        title = header.findChild(QWidget, "chatTitle")
-        assert title is not None and title.isVisible()
+        title = child(header, QWidget, "chatTitle")
+        assert title.isVisible()

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QSettings, Qt, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -22,16 +22,18 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.chat.reply_parts import ReasoningFold
+from desktop.chat.rows.reply_parts import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.tables.errors import StoreError
 from desktop.widgets import notices
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (
+    child,
     drop,
     ended,
     files,
@@ -74,13 +76,12 @@ async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: 
     app = await open_app()
     assert app.window.isVisible()
     await until(lambda: engine.loads)
-    assert "Loading the model: 50%" in words(app, "engineState")
+    assert "Loading the model: 50 %" in words(app, "engineState")
     engine.may_load.set()
     await until(lambda: words(app, "modelName") == "stand-in")
 
 
-async def test_typing_and_sending(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_typing_and_sending(app: App, engine: FakeEngine) -> None:
     app.window.activateWindow()
     composer = app.window.page.composer
     find(app, QLineEdit, "chatSearch").setFocus()
@@ -110,8 +111,7 @@ async def test_typing_and_sending(open_app: OpenApp, engine: FakeEngine) -> None
     await until(lambda: composer.text.toPlainText() == "half a thought")
 
 
-async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await open_app()
+async def test_send_becomes_stop_and_back(app: App, engine: FakeEngine) -> None:
     button = find(app, QPushButton, "sendButton")
     assert not button.isEnabled()
     for stop in (button.click, app.window.actions_by_name["actionStop"].trigger):
@@ -132,9 +132,8 @@ def ends_with(app: App, piece: str) -> bool:
 
 
 async def test_the_numbers_are_live_under_the_reply_and_in_the_panel(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     asked = await send(app, engine, "Hello")
     parts = (ContextPart(start=0, end=1260, kind="text", source="evaluated"),)
     begun = {"ttft_s": None, "decode_tokens_per_s": None, "reply_tokens": 0, "parts": parts}
@@ -180,8 +179,7 @@ async def choose(app: App, folder: Path) -> None:
     shown.done(QFileDialog.DialogCode.Accepted)
 
 
-async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path) -> None:
-    app = await open_app()
+async def test_pictures_come_by_the_button_too(app: App, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png())
     await left_dialog(app, "addPictures", "pictureDialog")
     assert thumbnails(app) == []
@@ -193,9 +191,8 @@ async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path
 
 
 async def test_a_model_folder_is_chosen_loaded_and_remembered(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     (tmp_path / "my model").mkdir()
@@ -215,8 +212,7 @@ async def test_a_model_folder_is_chosen_loaded_and_remembered(
     assert [folders.itemText(at) for at in range(folders.count())] == ["The demo model", "my model"]
 
 
-async def test_a_pasted_picture_an_address_and_a_text_too_long(open_app: OpenApp) -> None:
-    app = await open_app()
+async def test_a_pasted_picture_an_address_and_a_text_too_long(app: App) -> None:
     image = QImage(20, 10, QImage.Format.Format_RGB32)
     image.fill(0)
     data = QMimeData()
@@ -285,9 +281,8 @@ async def test_a_sample_takes_the_place_of_the_last_one_and_never_of_words(
 
 
 async def test_sampling_takes_valid_values_and_model_settings_wait_for_load(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     field = find(app, QLineEdit, "settingSamplingTemperature")
@@ -314,10 +309,7 @@ async def test_sampling_takes_valid_values_and_model_settings_wait_for_load(
     await until(lambda: not load.isEnabled())
 
 
-async def test_L5_what_is_shown_keeps_the_loaded_model(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_L5_what_is_shown_keeps_the_loaded_model(app: App, engine: FakeEngine) -> None:
     await until(lambda: app.parts.engine.model)
     app.window.side_panel.show_page(1)
     engine.model_to_load = None
@@ -355,9 +347,8 @@ async def test_without_a_model_the_empty_page_says_why_and_offers_to_choose_one(
 
 
 async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+    app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = await open_app()
     await until(lambda: app.parts.engine.model)
     for name in ("models--Org--One", "models--Org--Two"):
         snapshot = tmp_path / name / "snapshots" / "0a1b2c"
@@ -366,8 +357,7 @@ async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
     app.window.page.header.model.folder_asked.emit()
     await choose(app, tmp_path)
     await until(lambda: app.window.findChild(QListWidget, "modelsFound"))
-    found = app.window.findChild(QListWidget, "modelsFound")
-    assert found is not None
+    found = child(app.window, QListWidget, "modelsFound")
     assert [found.item(at).text() for at in range(found.count())] == ["Org/One", "Org/Two"]
     found.setCurrentRow(1)
     press(app, "modelsChoose")
@@ -405,6 +395,27 @@ async def test_what_went_wrong_stays_until_it_is_closed(
     await until(lambda: not toast.isVisible())
 
 
+async def test_trouble_that_is_over_is_taken_back(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    app.window.toast.say("another", "warning")
+    model, engine.model_to_load = engine.model_to_load, None
+    for name in ("one", "two"):
+        app.parts.settings.set_model_path(f"/models/{name}")
+        app.parts.settings.load()
+        await until(partial(lambda start: words(app, "toastText").startswith(start), name))
+    engine.model_to_load = model
+    app.parts.settings.set_model_path("/models/three")
+    app.parts.settings.load()
+    await until(lambda: words(app, "toastText") == "another")
+    app.parts.failed.emit(StoreError("The disk is full.").info())
+    assert words(app, "toastText") == "The chats can't be stored. The disk is full."
+    await send(app, engine, "There is room again")
+    await until(lambda: words(app, "toastText") == "another")
+    press(app, "toastClose")
+    assert not app.window.toast.isVisible()
+
+
 async def test_an_engine_that_gives_up_offers_to_start_again(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -433,6 +444,15 @@ async def test_closing_stores_everything_and_the_windows_size(
     assert second.window.side_bar.isHidden()
 
 
+async def test_the_last_chat_is_noted_before_the_program_ends(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await send(app, engine, "Hello")
+    noted = QSettings(str(app.parts.folders.geometry_file), QSettings.Format.IniFormat)
+    await until(lambda: noted.value("lastChat", 0, type=int) == app.parts.chats.shown is not None)
+
+
 async def test_a_blind_model_refuses_pictures_before_sending(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -450,10 +470,7 @@ async def test_a_blind_model_refuses_pictures_before_sending(
 
 
 @pytest.mark.slow
-async def test_the_theme_may_change_while_a_reply_grows(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
+async def test_the_theme_may_change_while_a_reply_grows(app: App, engine: FakeEngine) -> None:
     asked = await send(app, engine, "Hello")
     pieces = ["Some `code` and\n\n```py\nx = 1", "\n```\n\n- one\n- t", "wo\n\nThe end."]
     try:
@@ -477,9 +494,8 @@ async def test_the_theme_may_change_while_a_reply_grows(
 
 
 async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(
-    open_app: OpenApp, engine: FakeEngine
+    app: App, engine: FakeEngine
 ) -> None:
-    app = await open_app()
     await until(lambda: app.parts.engine.model)
     watched = ["actionRename", "actionPin", "actionDelete", "actionFind", "actionRegenerate"]
     watched += ["actionStop", "actionRestart"]

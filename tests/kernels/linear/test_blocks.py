@@ -16,13 +16,14 @@ from kernels.dispatch import backend
 from kernels.experts.native import NativeExperts, make_bank
 from kernels.experts.reference import LoopedExperts, gated
 from kernels.linear import reference
-from kernels.linear.blocks import BlockFormat
+from kernels.linear.blocks import BlockFormat, StoredRows
 from kernels.linear.native_blocks import NativeBlockFormat
 from kernels.linear.reference import Matrix, StackedMatrix
 from kernels.native.library import Library, capture_step
 from tests.kernels.native.here import COMPILES, NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
+CPU = torch.device("cpu")
 # Where float16 numbers are in a block of each type.
 NUMBERS = {
     GGUFType.Q4_1: (0, 2), GGUFType.Q5_1: (0, 2), GGUFType.Q4_K: (0, 2), GGUFType.Q5_K: (0, 2),
@@ -73,9 +74,12 @@ def native(
 
 
 def assert_published(held: BlockFormat, rows: Tensor, given: Tensor) -> None:
-    """Many rows are right, and each has the bits that it has in a step or beside a few others."""
-    expected, size = exact(held, rows, given)
-    matrix = held.prepack((rows,), None)
+    """Many rows are right, and each has the bits that it has in a step or beside a few others.
+    Those of NVFP4 are times scales."""
+    scaled = held.type is GGUFType.NVFP4
+    scales = torch.linspace(0.5, 3, len(rows)) if scaled else torch.ones(len(rows))
+    expected, size = (each * scales for each in exact(held, rows, given))
+    matrix = held.prepack((rows, scales) if scaled else (rows,), None)
     found = matrix(given)
     assert ((found - expected).abs() <= 1e-6 * size + 1e-12).all()
     for count in (1, 2, 3, 4, 5, 8):
@@ -134,6 +138,28 @@ def test_columns_bias_and_bfloat16(type: GGUFType) -> None:
     assert held.num_bytes((48, 512), torch.bfloat16) + bias.nbytes == matrix.num_bytes
 
 
+@pytest.mark.parametrize("type", [GGUFType.NVFP4, GGUFType.Q4_K])
+def test_finished_sums_are_times_the_scales_of_their_rows(type: GGUFType) -> None:
+    """Of parts of one matrix, of which one has none."""
+    rows, scales, bias = blocks(type, 45, 512), torch.randn(32).exp(), torch.randn(45)
+    parts = [StoredRows.of(rows[:32], scales), StoredRows.of(rows[32:])]
+    given, both = torch.randn(70, 512), torch.cat((scales, torch.ones(13)))
+    floats, exact = BlockFormat(type, 512), given.double()
+    expected = floats.prepack((rows,), None)(exact) * both
+    difference = floats.pack_rows(parts, None, CPU)(exact) - expected
+    assert (difference.abs().amax(0) < 1e-6 * expected.std(0)).all()
+    held = native(type, 512)
+    found, matrix = held.prepack((rows,), None)(given) * both, held.pack_rows(parts, bias, CPU)
+    assert torch.equal(matrix(given), found + bias)
+    assert torch.equal(matrix.step(given[:3]), (found + bias)[:3])
+    assert torch.equal(matrix.first(19)(given), (found + bias)[:, :19])
+    order = torch.randperm(32)
+    ordered = held.pack_rows([parts[0].in_order(order)], None, CPU)
+    assert torch.equal(ordered(given), found[:, order])
+    each_part = [held.pack_rows([each], None, CPU)(given) for each in parts[0].split(16)]
+    assert torch.equal(torch.cat(each_part, dim=1), found[:, :32])
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_bits_depend_on_no_number_of_threads(threads: int) -> None:
     matrix = native(GGUFType.Q4_K, 512).prepack((blocks(GGUFType.Q4_K, 3000, 512),), None)
@@ -145,12 +171,14 @@ def test_bits_depend_on_no_number_of_threads(threads: int) -> None:
     assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
 
 
-@pytest.mark.parametrize("type", [GGUFType.Q4_K, GGUFType.Q6_K, GGUFType.Q8_0])
+@pytest.mark.parametrize("type", [GGUFType.Q4_K, GGUFType.Q6_K, GGUFType.Q8_0, GGUFType.NVFP4])
 @pytest.mark.parametrize("gates", [None, GGUFType.IQ4_XS])
 def test_experts_are_their_matrices(type: GGUFType, gates: GGUFType | None) -> None:
     def matrices(type: GGUFType, outputs: int, inputs: int) -> list[Matrix]:
+        """Those of NVFP4 have scales of rows."""
         rows = blocks(type, 6 * outputs, inputs).split(outputs)
-        return [native(type, inputs).prepack((each,), None) for each in rows]
+        scales = [torch.rand(outputs)] if type is GGUFType.NVFP4 else []
+        return [native(type, inputs).prepack((each, *scales), None) for each in rows]
 
     up, down = matrices(type, 512, 256), matrices(type, 256, 256)
     if gates is not None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.linear.int4 import dequantise_groups, unhalve
+from kernels.linear.int4 import GROUP, dequantise_groups, unhalve
 from kernels.linear.int8 import quantise_inputs
 from kernels.linear.native import (
     MOST_STEPS,
@@ -76,6 +76,31 @@ def held(kept: QuantisedTensors, inputs: int) -> Tensor:
     return dequantise_groups(unhalve(values), scales)[:, :inputs].double()
 
 
+def largest_of(pairs: Tensor) -> Tensor:
+    """The size of the largest weight of each group's 256 inputs, if all 16 codes occur there,
+    [outputs, groups]."""
+    scale, offset = pairs.float().unbind(2)
+    lowest = offset - 8 * scale
+    largest = torch.maximum(lowest.abs(), (lowest + 15 * scale).abs())
+    blocks = [block.amax(1, keepdim=True).expand_as(block) for block in largest.split(8, dim=1)]
+    return torch.cat(blocks, dim=1)
+
+
+def in_bytes(kept: QuantisedTensors, inputs: int) -> Tensor:
+    """The int4 weight as AMX multiplies it, float64 [outputs, inputs]: as 8-bit integers with a
+    scale for 256 inputs, rounded from 16 bits."""
+    halves, pairs = kept
+    scale, offset = pairs.float().unbind(2)
+    step = (largest_of(pairs) / 127).clamp_min(1e-30)
+    both = (scale, offset - 8 * scale)
+    steps, starts = ((each * (256 / step)).round().int().unsqueeze(2) for each in both)
+    codes = unhalve(halves).int().unflatten(1, (-1, GROUP))
+    integers = (codes * steps + starts + 128) >> 8
+    assert integers.abs().max() <= 127
+    weight = integers.double() * step.double().unsqueeze(2)
+    return weight.flatten(1)[:, :inputs]
+
+
 def assert_integers_exact(
     found: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor | None
 ) -> None:
@@ -96,17 +121,46 @@ def test_integers_are_exact_but_for_rounding(
     kind: type[NativeInt8Format], shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
     weight_format: WeightFormat = kind(library())
-    as_bfloats = kind is not NativeInt8Format and dtype == torch.bfloat16 and has_tiles()
+    as_bytes = kind is NativeInt4Format and has_tiles()
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
         kept, given = weight_format.quantise(weight), bias if with_bias else None
         plain = held(kept, shape[1])
+        many = in_bytes(kept, shape[1]) if as_bytes else plain
         for way, found in enumerate(both_ways(weight_format.prepack(kept, given), inputs)):
             rows = inputs[: len(found)]
-            if as_bfloats and way == 0:
-                assert_exact(found, rows, plain.to(dtype), given)
-            else:
-                assert_integers_exact(found, rounded(rows), plain, given)
+            assert_integers_exact(found, rounded(rows), plain if way else many, given)
+
+
+def test_int4_weights_in_bytes_are_the_nearest() -> None:
+    """Unit vectors give the weights that many rows are multiplied by: on AMX within 0.54 of a 127th
+    of the largest of 256, also where scales are negative, zero or of very unlike groups."""
+    draw = torch.Generator().manual_seed(2)
+    halves = torch.randint(0, 256, (40, 208), dtype=torch.uint8, generator=draw)
+    pairs = torch.randn(40, 13, 2, generator=draw).bfloat16()
+    pairs[:8, 0] *= 2**20
+    pairs[8:16, :, 0] *= 1e-30
+    pairs[16:20, :, 0], pairs[20:22], pairs[22:24] = 0, 0, pairs[22:24] * 1e-34
+    exact = held((halves, pairs), 416)
+    units = torch.eye(416) * 127  # the scale of each row is one
+    for rows in (units, units[:3]):
+        found = NativeInt4Format(library()).prepack((halves, pairs), None)(rows).T.double() / 127
+        bound = largest_of(pairs).double().repeat_interleave(GROUP, dim=1) * 0.54 / 127 + 1e-30
+        assert ((found - exact[:, : len(rows)]).abs() <= bound[:, : len(rows)]).all()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 3e38])
+def test_int4_scales_that_are_no_numbers_spoil_their_output_alone(number: float) -> None:
+    _, weight, _ = parts((70, 128), 40, torch.bfloat16)
+    inputs = torch.ones(40, 128).bfloat16()
+    halves, pairs = NativeInt4Format(library()).quantise(weight)
+    expected = NativeInt4Format(library()).prepack((halves, pairs), None)(inputs)
+    spoilt = pairs.clone()
+    spoilt[5, 2] = number
+    found = NativeInt4Format(library()).prepack((halves, spoilt), None)(inputs)
+    assert not found[:, 5].isfinite().any()
+    assert torch.equal(found[:, :5], expected[:, :5])
+    assert torch.equal(found[:, 6:], expected[:, 6:])
 
 
 @pytest.mark.parametrize("form", [NativeBfloatFormat, NativeInt8Format, NativeInt4Format])
@@ -146,8 +200,9 @@ def test_the_largest_int4_values_overflow_nowhere() -> None:
     for sign in (-1.0, 1.0):
         rows = torch.full((3, 96), sign * 127)
         matrix = NativeInt4Format(library()).prepack((halves, pairs), None)
-        for found in (matrix(rows), matrix.step(rows)):
-            assert torch.equal(found, torch.full((3, 5), 96 * 7 * 127 * sign))
+        assert torch.equal(matrix.step(rows), torch.full((3, 5), 96 * 7 * 127 * sign))
+        weight = in_bytes((halves, pairs), 96) if has_tiles() else held((halves, pairs), 96)
+        assert_integers_exact(matrix(rows), rows.double(), weight, None)
 
 
 @pytest.mark.parametrize("count", [1, 40])

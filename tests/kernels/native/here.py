@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
+from pathlib import Path
 
+import pytest
+from filelock import FileLock
+
+from kernels.native import levels
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library, cache_folder, compiled
 
@@ -27,3 +32,10 @@ def library() -> Library:
     found = compiled()
     assert found is not None
     return found
+
+
+def compiled_for(level: str, shared: Path) -> Path:
+    """The library for a level in this process's cache, compiled once for all test processes."""
+    with FileLock(shared / f"{level}.lock"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(levels.VARIABLE, level)
+        return Path(shutil.copy2(built(shared / level), cache_folder()))

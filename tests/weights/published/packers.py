@@ -132,6 +132,14 @@ def nvfp4(outputs: int, inputs: int, *, whole: str, seed: int) -> tuple[dict[str
     return parts, numbers * factors.repeat_interleave(16, dim=1)
 
 
+def mxfp4(outputs: int, inputs: int, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+    octets, codes, numbers = fp4(outputs, inputs, 32, seed)
+    exponents = codes % 3 + 124 - inputs.bit_length() // 2
+    factors = 2.0 ** (exponents.float() - 127)
+    parts = {"weight_packed": octets, "weight_scale": exponents}
+    return parts, numbers * factors.repeat_interleave(32, dim=1)
+
+
 def fp8(outputs: int, inputs: int, *, dtype: torch.dtype, seed: int = 0) -> dict[str, Tensor]:
     """Random float8 numbers, and a scale for every 128 x 128."""
     generator = torch.Generator().manual_seed(seed)

@@ -12,7 +12,6 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError, UnsupportedQuantisationError, WaymarkError
 from core.weights.published.formats import (
     AwqFormat,
-    Float4Format,
     Float8Format,
     Format,
     GptqFormat,
@@ -24,7 +23,6 @@ from tests.weights.published.packers import (
     awq,
     compressed,
     dequantised,
-    fp4,
     fp8,
     gptq,
     known,
@@ -132,35 +130,6 @@ def test_every_float8_number() -> None:
     parts = {"weight": values, "weight_scale_inv": torch.ones(1, 1)}
     assert torch.equal(dequantised(assemble(FP8, parts, (2, 127))), values.float())
     assert dequantised(assemble(FP8, parts, (2, 127))).max() == 448
-
-
-@pytest.mark.parametrize("whole", ["weight_global_scale", "weight_scale_2"])
-def test_nvfp4(whole: str) -> None:
-    codes, scales, numbers = fp4(6, 48, 16)
-    number = 0.25 if whole == "weight_global_scale" else 4.0  # one divides, the other multiplies
-    values = "weight_packed" if whole == "weight_global_scale" else "weight"
-    single = torch.full((1,) if whole == "weight_global_scale" else (), number)
-    stored = scales.view(torch.float8_e4m3fn)
-    kind = Float4Format(16, values, whole)
-    found = assemble(kind, {values: codes, "weight_scale": stored, whole: single}, (6, 48))
-    exact = numbers.double() * stored.double().repeat_interleave(16, dim=1) * 4
-    assert found.shape == (6, 48) and torch.equal(dequantised(found), exact.float())
-    raises(
-        kind, {values: codes, "weight_scale": stored, whole: single * torch.nan}, (6, 48), "finite"
-    )
-
-
-def test_mxfp4() -> None:
-    codes, scales, numbers = fp4(6, 96, 32)
-    scales[0] = torch.tensor([0, 1, 254], dtype=torch.uint8)
-    kind = Float4Format(32, "weight_packed")
-    found = assemble(kind, {"weight_packed": codes, "weight_scale": scales}, (6, 96))
-    exact = numbers.double() * 2.0 ** (scales.double() - 127).repeat_interleave(32, dim=1)
-    assert torch.equal(dequantised(found), exact.float())
-    scales[3, 1] = 255
-    raises(kind, {"weight_packed": codes, "weight_scale": scales}, (6, 96), "finite")
-    with pytest.raises(UnsupportedQuantisationError, match="multiples of 32"):
-        kind.parts("layer", (6, 80))
 
 
 def test_large_layers_are_written_in_blocks() -> None:

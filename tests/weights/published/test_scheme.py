@@ -90,9 +90,13 @@ def plain(group_size: int, *, symmetric: bool = True, reordered: bool = False) -
             packed(strategy="channel", group_size=None),
             PackQuantizedFormat(-1, symmetric=True, reordered=False),
         ),
-        (float4("nvfp4"), Float4Format(16, "weight_packed", "weight_global_scale")),
-        (float4("mxfp4"), Float4Format(32, "weight_packed")),
-        (MODELOPT, Float4Format(16, "weight", "weight_scale_2")),
+        (
+            float4("nvfp4"),
+            Float4Format(16, ".weight_packed", whole=".weight_global_scale", divides=True),
+        ),
+        (float4("mxfp4"), Float4Format(32, ".weight_packed")),
+        (MODELOPT, Float4Format(16, ".weight", whole=".weight_scale_2")),
+        ({"quant_method": "mxfp4"}, Float4Format(32, "_blocks", "_scales", grouped=True)),
     ],
 )
 def test_known_formats(values: Any, expected: object) -> None:

@@ -24,6 +24,7 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.stream import LONGEST_CODE
 from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.pacing import pace
+from tests.desktop.hands import child
 
 pytestmark = pytest.mark.usefixtures("dressed")
 
@@ -46,9 +47,7 @@ def highlight(code: str, language: str) -> list[list[Span]]:
 
 
 def words(block: CodeBlock) -> CodeText:
-    found = block.findChild(CodeText)
-    assert found is not None
-    return found
+    return child(block, CodeText)
 
 
 def colour_at(block: CodeBlock, line: int, column: int) -> str:
@@ -62,8 +61,7 @@ def colour_at(block: CodeBlock, line: int, column: int) -> str:
 def test_copy_gives_exactly_the_code(block: CodeBlock, qtbot: QtBot) -> None:
     code = "a\tb  \n\n" + "x" * (LONGEST_LINE + 5) + "\n"
     block.set_code(code, "text")
-    button = block.findChild(CopyButton)
-    assert button is not None
+    button = child(block, CopyButton)
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == code
     assert button.accessibleName() == "Copied"
@@ -194,8 +192,7 @@ def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbo
 
 
 def test_a_listing_that_is_whole_is_seen_from_its_beginning(block: CodeBlock, qtbot: QtBot) -> None:
-    label = block.findChild(QLabel, "codeLanguage")
-    assert isinstance(label, QLabel)
+    label = child(block, QLabel, "codeLanguage")
     block.show()
     bar = words(block).verticalScrollBar()
     for count, language in ((40, ""), (300, "python"), (500, "no such language"), (900, "c")):

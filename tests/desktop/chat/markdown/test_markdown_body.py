@@ -15,6 +15,7 @@ from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.renderer import CODE_EDGE
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button
+from tests.desktop.hands import child
 from tests.desktop.widgets import samples
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -181,8 +182,7 @@ def test_the_wheel_scrolls_the_page(qtbot: QtBot, inner: type[BlockText | CodeTe
     area.show()
     body.set_text("```\ncode\n```\n\n" + "words\n\n" * 50)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
-    found = body.findChild(inner)
-    assert found is not None
+    found = child(body, inner)
     middle = found.mapTo(area, found.rect().center())
     QTest.wheelEvent(area.windowHandle(), middle, QPoint(0, -120))
     qtbot.waitUntil(lambda: area.verticalScrollBar().value() > 0)
@@ -207,9 +207,7 @@ def test_a_long_text_is_drawn_in_steps_until_another_replaces_it(
 
 
 def more(body: MarkdownBody) -> Button:
-    button = body.findChild(Button, "showMore")
-    assert isinstance(button, Button)
-    return button
+    return child(body, Button, "showMore")
 
 
 @pytest.mark.parametrize("arrives", ["at once", "by and by"])
@@ -257,8 +255,7 @@ def test_a_long_listing_is_one_listing_and_scrolls_in_a_field(
         assert shown(body) == [code.removesuffix("\n"), "after"]
     listing = body.blocks()[0]
     assert isinstance(listing, CodeBlock)
-    words = listing.findChild(CodeText)
-    assert words is not None
+    words = child(listing, CodeText)
     assert words.is_field() == (len(line) < 50_000)
     qtbot.waitUntil(words.is_complete)
     assert words.toPlainText() == code.removesuffix("\n")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_database, truncate_log
-from desktop.store.tables import chats, drafts, messages, pictures
-from desktop.store.tables.records import Picture, Reply, ReplyState
+from desktop.store.tables import attachments, chats, drafts, messages
+from desktop.store.tables.drafts import StoredDraft
+from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.store.tables.conftest import path_of
 
@@ -41,7 +42,7 @@ def test_deleted_words_are_in_no_byte_of_any_file(
 ) -> None:
     kept = say_much(connection, "an innocent remark", 20)
     doomed = say_much(connection, SECRET, 40)
-    drafts.save(connection, doomed, SECRET, "", "", [PICTURE])
+    drafts.save(connection, StoredDraft(doomed, SECRET, "", (PICTURE,)))
     chats.rename(connection, doomed, SECRET)
     say_much(connection, "another remark", 20)
     assert SECRET.encode() in left_on_disk(path)
@@ -58,13 +59,13 @@ def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(
     path: Path, connection: sqlite3.Connection
 ) -> None:
     one, other = (say_much(connection, words, 1) for words in ("one", "other"))
-    drafts.save(connection, None, "", "", "k", [PICTURE])
+    drafts.save(connection, StoredDraft(None, "", "k", (PICTURE,)))
     for chat in (one, other):
         chats.delete(connection, chat)
         chats.purge(connection)
-        assert pictures.collect_garbage(connection) == {PICTURE.digest}
+        assert attachments.collect_pictures(connection) == {PICTURE.digest}
     drafts.remove(connection, None)
-    assert pictures.collect_garbage(connection) == set()
+    assert attachments.collect_pictures(connection) == set()
     truncate_log(connection)
     assert PICTURE.thumbnail not in left_on_disk(path)
 
@@ -111,7 +112,7 @@ def test_everything_goes_at_once_and_stands_for_every_key(
     chats.delete(connection, gone)
     chats.purge(connection)
     say_much(connection, SECRET, 3)
-    drafts.save(connection, None, SECRET, SECRET, "k", [PICTURE])
+    drafts.save(connection, StoredDraft(None, SECRET, "k", (PICTURE,), Begin(SECRET)))
     chats.delete_everything(connection)
     truncate_log(connection)
     row = chats.next_to_forget(connection)

@@ -124,7 +124,7 @@ def test_H7_a_value_of_another_type_costs_its_field(
         stored = database.run_now(drafts.stored)
         assert len(stored) == CHATS
         assert all(isinstance(one.key + one.system, str) for one in found.values())
-        assert all(isinstance(one.key + one.system + one.text, str) for one in stored)
+        assert all(isinstance(one.key + one.begin.system + one.text, str) for one in stored)
         assert all(0 <= one.created <= fields.LAST_MOMENT for one in found.values())
         assert all(
             0 <= message.created <= fields.LAST_MOMENT

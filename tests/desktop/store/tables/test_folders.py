@@ -4,6 +4,7 @@ import sqlite3
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, drafts, folders, forks, messages
+from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Begin, Reply, ReplyState
 
 BEGIN = Begin("Be brief.", ReplyFormat(kind="json"), {"sampling.stop": ("a", "b")})
@@ -34,14 +35,15 @@ def test_chats_drafts_and_forks_know_their_folder(connection: sqlite3.Connection
     begun = forks.begin_from(connection, turn.chat, "short", None)
     assert forked is not None and begun is not None
     assert folder_of(connection, forked.chat) == folder_of(connection, begun.chat) == folder
-    drafts.save(connection, None, "typed", "", "k", (), folder=folder)
+    draft = StoredDraft(None, "typed", "k", folder=path.folder)
+    drafts.save(connection, draft)
     gone = folders.delete(connection, folder)
     assert gone is not None and set(gone.chats) == {turn.chat, forked.chat, begun.chat}
     assert drafts.stored(connection)[0].folder is None
     assert folder_of(connection, turn.chat) is None
     # Too late: the folder is gone.
     late = messages.append_turn(connection, None, "late", folder=folder)
-    drafts.save(connection, None, "typed", "", "k", (), folder=folder)
+    drafts.save(connection, draft)
     folders.move(connection, [late.chat], folder)
     assert folder_of(connection, late.chat) is None
     assert folders.delete(connection, folder) is None

@@ -4,8 +4,8 @@ import sqlite3
 
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, forks, messages, pictures
-from desktop.store.tables.records import Picture, Reply, ReplyState
+from desktop.store.tables import attachments, chats, forks, messages
+from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
 
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), (32, 32), 1, b"png")
@@ -62,7 +62,7 @@ def test_a_fork_at_a_users_message_puts_it_into_the_composer(
 def test_a_fork_of_a_reply_on_its_way_is_a_stopped_one_in_the_same_format(
     connection: sqlite3.Connection,
 ) -> None:
-    turn = messages.append_turn(connection, None, "one", reply_format=SCHEMA)
+    turn = messages.append_turn(connection, None, "one", begin=Begin(format=SCHEMA))
     made = forks.fork(connection, turn.chat, turn.reply)
     assert made is not None
     path = path_of(connection, made.chat)
@@ -91,6 +91,6 @@ def test_deleting_either_leaves_the_other_whole(connection: sqlite3.Connection) 
     assert made is not None
     chats.delete(connection, turn.chat)
     chats.purge(connection)
-    assert pictures.collect_garbage(connection) == {PICTURE.digest}
+    assert attachments.collect_pictures(connection) == {PICTURE.digest}
     assert texts(connection, made.chat) == ["one", "on one"]
     assert path_of(connection, made.chat).path[0].pictures == (PICTURE,)

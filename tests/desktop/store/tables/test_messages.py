@@ -11,8 +11,9 @@ from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.messages import Node, shown_path
-from desktop.store.tables.records import Picture, Reply, ReplyState
+from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
 
 DIGEST = "a" * 64
@@ -174,7 +175,7 @@ def formats(connection: sqlite3.Connection, chat: int) -> list[ReplyFormat | Non
 
 
 def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Connection) -> None:
-    first = messages.append_turn(connection, None, "one", reply_format=SCHEMA)
+    first = messages.append_turn(connection, None, "one", begin=Begin(format=SCHEMA))
     messages.save_reply(connection, first.reply, "[]", Reply(ReplyState.COMPLETE))
     chats.ask_for(connection, first.chat, JSON)
     second = messages.append_turn(connection, first.chat, "two")
@@ -183,8 +184,8 @@ def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Conne
     assert formats(connection, first.chat) == [None, SCHEMA, JSON, None]
     messages.add_alternative(connection, first.chat, second.message)
     assert formats(connection, first.chat) == [None, SCHEMA, None]
-    drafts.save(connection, None, "", "", "k", [], SCHEMA)
-    assert [draft.format for draft in drafts.stored(connection)] == [SCHEMA]
+    drafts.save(connection, StoredDraft(None, "", "k", begin=Begin(format=SCHEMA)))
+    assert [draft.begin.format for draft in drafts.stored(connection)] == [SCHEMA]
     # Formats that only a newer version knows leave the chat readable.
     for table in ("chats", "replies"):
         connection.execute(f"""UPDATE {table} SET format = '{{"kind": "poem"}}'""")
@@ -297,7 +298,7 @@ def test_a_long_path_is_chosen_in_one_look_at_all_messages(
 
 
 def test_speeds_are_those_that_each_model_was_measured_at(connection: sqlite3.Connection) -> None:
-    chat = chats.create(connection, "", "", "", None)
+    chat = chats.create(connection, "")
     for name, tokens, seconds in (("a", 100, 1.0), ("a", 300, 3.0), ("b", 50, 5.0), ("c", 0, 0.0)):
         turn = messages.add_turn(connection, chat, None, "Hello")
         stats = RequestStats(prompt_tokens=tokens, evaluated_tokens=tokens, prefill_s=seconds)

@@ -1,35 +1,87 @@
-"""The trash in place of the list of chats: restores, and asks before deleting for good."""
+"""The trash: restores, and asks before deleting for good."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtWidgets import QListView, QMenu, QWidget
 
-from desktop.chats.chats import ChatsController
-from desktop.chats.list_views import set_up
+from desktop.chats.chat_list import CHAT_ROLE
+from desktop.chats.list_views import set_up_chats
 from desktop.i18n import tr
-from desktop.numbers import format_count
-from desktop.store.tables.chats import TRASH_DAYS
+from desktop.numbers import count_of, format_count
+from desktop.store.tables.chats import TRASH_DAYS, TRASH_S
+from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, DeletedMessages, Trashed
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action, named
+from desktop.widgets.plain_text import shortened, tip
+from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
+
+_NOWHERE = QModelIndex()
+
+
+class TrashList(QAbstractListModel):
+    """Each item has the day until which it can be restored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items: list[Trashed] = []
+
+    @property
+    def chats(self) -> list[Chat]:
+        return [each for each in self.items if isinstance(each, Chat)]
+
+    def show(self, items: Sequence[Trashed]) -> None:
+        if list(items) != self.items:
+            self.beginResetModel()
+            self.items = list(items)
+            self.endResetModel()
+
+    def item_at(self, index: AnyIndex) -> Trashed | None:
+        return self.items[index.row()] if index.isValid() else None
+
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.items)
+
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        item = self.items[index.row()]
+        day = datetime.fromtimestamp(min(item.deleted + TRASH_S, LAST_MOMENT))
+        words = tr("Kept until {}").format(f"{day.day} {day:%B}")
+        if isinstance(item, DeletedMessages):
+            words = f"{count_of(item.count, 'message')}. {words}"
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return shortened(item.title, LONGEST_TITLE)
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return f"{item.title}, {words}"
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip(f"{item.title}, {words}")
+            case _:
+                chat = item.id if isinstance(item, Chat) else item.chat
+                return {CHAT_ROLE: chat, NOTE_ROLE: words}.get(role)
 
 
 class TrashPage(QWidget):
     left = Signal()
+    # Trashed.
+    restore_asked = Signal(object)
     # Delete this chat, or these DeletedMessages, for good; None for all of them.
     delete_asked = Signal(object)
 
-    def __init__(self, chats: ChatsController) -> None:
+    def __init__(self, trash: TrashList) -> None:
         super().__init__()
         self.setObjectName("trashPage")
-        self._chats = chats
+        self._trash = trash
         self.list = QListView()
-        set_up(self.list, "trashList", tr("Deleted chats"), chats.trash, self._show_menu)
+        set_up_chats(self.list, "trashList", tr("Trash"), trash, self._show_menu)
         self._menu = named(QMenu(self), "trashMenu")
         self._menu.addAction(action(tr("Restore"), self._menu, self.restore_current))
         self._menu.addAction(
@@ -51,21 +103,19 @@ class TrashPage(QWidget):
         self._delete.clicked.connect(lambda: self._ask_for_current(self._delete))
         self._delete_all.clicked.connect(self._ask_for_all)
         self._build()
-        chats.trash.modelReset.connect(self._follow)
+        trash.modelReset.connect(self._follow)
         self.list.selectionModel().currentChanged.connect(self._on_selected)
         self._follow()
 
     def restore_current(self) -> None:
-        item = self._chats.trash.item_at(self.list.currentIndex())
-        if isinstance(item, DeletedMessages):
-            self._chats.restore_messages(item)
-        elif item is not None:
-            self._chats.restore(item.id, opened=False)
+        item = self._trash.item_at(self.list.currentIndex())
+        if item is not None:
+            self.restore_asked.emit(item)
 
     def _build(self) -> None:
         back = IconButton("chevron_left", tr("Back to the chats"), name="leaveTrash")
         back.clicked.connect(self.left)
-        head = row(back, (Label(tr("Deleted chats"), style="heading"), 1))
+        head = row(back, (Label(tr("Trash"), style="heading"), 1))
         note = tr("Kept for {} days, then deleted for good.").format(TRASH_DAYS)
         said = Label(note, style="muted small", wraps=True)
         buttons = (self._restore, self._delete, self._delete_all)
@@ -74,8 +124,8 @@ class TrashPage(QWidget):
     def _follow(self) -> None:
         """Withdraw the question: it was about other chats."""
         self.asks.withdraw()
-        if self._chats.trash.items:
-            self.list.setCurrentIndex(self._chats.trash.index(0))
+        if self._trash.items:
+            self.list.setCurrentIndex(self._trash.index(0))
         elif self.isVisible():
             self.left.emit()
         self._enable()
@@ -90,14 +140,14 @@ class TrashPage(QWidget):
         self._delete.setEnabled(selected)
 
     def _ask_for_current(self, trigger: QWidget | None) -> None:
-        item = self._chats.trash.item_at(self.list.currentIndex())
+        item = self._trash.item_at(self.list.currentIndex())
         if item is not None:
             self._asked = item.id if isinstance(item, Chat) else item
             self.asks.ask(_question([item]), trigger)
 
     def _ask_for_all(self) -> None:
         self._asked = None
-        self.asks.ask(_question(self._chats.trash.items), self._delete_all)
+        self.asks.ask(_question(self._trash.items), self._delete_all)
 
     def _show_menu(self, point: QPoint) -> None:
         if self.list.indexAt(point).isValid():

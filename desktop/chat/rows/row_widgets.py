@@ -11,15 +11,15 @@ from PySide6.QtWidgets import QWidget
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.reply_row import ReplyRow, Unfolded
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.reply_row import ReplyRow, Unfolded
+from desktop.chat.rows.row_actions import RowActions
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import Row
-from desktop.chat.user_row import UserRow
 from desktop.widgets.pacing import pace
 
 
 class RowPlaces:
-    """Of known or guessed heights, one below the other with `gap` between."""
+    """Row heights, known or guessed, with `gap` between."""
 
     def __init__(self, gap: int) -> None:
         self._gap = gap
@@ -49,7 +49,7 @@ class RowPlaces:
         return max(0, self._all_tops()[-1] - self._gap)
 
     def at(self, y: int) -> int:
-        """The gap below a row included; call only if there are rows."""
+        """Includes the gap below a row; call only if there are rows."""
         return min(max(0, bisect_right(self._all_tops(), y) - 1), len(self._heights) - 1)
 
     def between(self, top: int, bottom: int) -> range:
@@ -70,7 +70,7 @@ SHED_AT_ONCE = 16
 
 
 class RowWidgets(RowActions):
-    """Row widgets by the places of their messages: made one at a time, deleted in steps."""
+    """Makes rows one at a time and deletes them in steps; keys are places of messages."""
 
     def __init__(self, viewport: QWidget, drafts: Drafts, formats: Formats) -> None:
         super().__init__(viewport)

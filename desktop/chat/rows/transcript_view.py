@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainT
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.text_selection import TextField, text_selection
-from desktop.chat.row_widgets import RowPlaces, RowWidget, RowWidgets
+from desktop.chat.rows.row_widgets import RowPlaces, RowWidget, RowWidgets
+from desktop.chat.rows.user_row import UserRow
 from desktop.chat.transcript import Row, Transcript
-from desktop.chat.user_row import UserRow
 from desktop.i18n import tr
 from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
@@ -31,10 +31,10 @@ LONGEST_GUESS_PX = 20_000
 
 
 class TranscriptView(QAbstractScrollArea):
-    """Shows a transcript, and follows its end while the reader is there.
+    """Follows the end while the reader is there.
 
-    Only messages near the visible part have widgets, so that a long chat costs what a short one
-    does; the others have a known or guessed height.
+    Only messages near the visible part have widgets, so a long chat costs what a short one does;
+    others have a known or guessed height.
     """
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:

@@ -36,10 +36,10 @@ from core.weights.container import (
     changed,
     facts_of,
 )
-from core.weights.mxfp4 import BLOCKS, find_stacks
+from core.weights.published.float4 import find_float4
+from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
 from core.weights.stream import OpenFiles, look_up, stream_file
-from kernels.blocks.types import GGUFType
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -51,17 +51,24 @@ _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 class ModelFolder(Container):
-    def __init__(self, path: Path, config: dict[str, Any], files: tuple[WeightsFile, ...]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: dict[str, Any],
+        files: tuple[WeightsFile, ...],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path, self.config, self.files = path, config, files
         self._file_of = {name: file for file in files for name in file.tensors}
         self._entries = {name: file.tensors[name] for name, file in self._file_of.items()}
-        self._stacks = {each.name: each for each in find_stacks(self._entries, config)}
-        self.has_blocks = bool(self._stacks)
-        parts = {name for stack in self._stacks.values() for name in stack.parts}
+        scheme = read_scheme(config, check)
+        self._float4 = {each.name: each for each in find_float4(self._entries, scheme)}
+        self.has_blocks = bool(self._float4)
+        parts = {name for each in self._float4.values() for name in each.parts}
         plain = {name: entry for name, entry in self._entries.items() if name not in parts}
         # After all others, as they are read.
         self.tensors = plain | {
-            name: TensorHeader("F32", each.shape) for name, each in self._stacks.items()
+            name: TensorHeader("F32", each.shape) for name, each in self._float4.items()
         }
         self._opened = self.facts()
 
@@ -74,23 +81,25 @@ class ModelFolder(Container):
             if not (path / CONFIG).exists():
                 _refuse_gguf(path)
             config = read_object(path / CONFIG, BrokenConfigError)
-            return ModelFolder(path, config, _weights_files(path, check))
+            return ModelFolder(path, config, _weights_files(path, check), check)
         except OSError as error:
             raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
 
     def num_bytes(self, names: Collection[str] | None = None) -> int:
         if names is None:
             return sum(file.num_bytes for file in self.files)
-        stored = (self._stacks[each].parts if each in self._stacks else (each,) for each in names)
+        stored = (self._float4[each].parts if each in self._float4 else (each,) for each in names)
         entries = (self._entries[name] for parts in stored for name in parts)
         return sum(entry.end - entry.start for entry in entries)
 
     def stored_name(self, name: str) -> str:
-        return name + BLOCKS if name in self._stacks else name
+        return self._float4[name].codes if name in self._float4 else name
 
     def blocks(self, name: str) -> StoredBlocks | None:
-        stack = self._stacks.get(name)
-        return None if stack is None else (GGUFType.MXFP4, stack.inputs, None)
+        found = self._float4.get(name)
+        if found is None or found.block_type is None:
+            return None
+        return found.block_type, found.shape[-1], None
 
     def read(
         self,
@@ -102,9 +111,9 @@ class ModelFolder(Container):
         digest: bool,
     ) -> str:
         """The digest is that of the SHA-256 of each file."""
-        combined = hashlib.sha256()
+        combined, plain = hashlib.sha256(), set(names) - self._float4.keys()
         for file in self.files:
-            combined.update(stream_file(file, names, take, advance, digest=digest))
+            combined.update(stream_file(file, plain, take, advance, digest=digest))
         # With a digest all bytes have been counted.
         count = (lambda num_bytes: advance(0)) if digest else advance
         with closing(OpenFiles(count)) as files:
@@ -112,11 +121,11 @@ class ModelFolder(Container):
             def read(name: str, start: int, view: memoryview) -> None:
                 files.read(self._file_of[name].path, self._entries[name].start + start, view)
 
-            for stack in self._stacks.values():
-                if stack.name in names:
-                    take(stack.stream(read))
+            for each in self._float4.values():
+                if each.name in names:
+                    take(each.stream(read))
             finish()
-        if self._stacks and self.facts() != self._opened:
+        if self._float4 and self.facts() != self._opened:
             raise changed(self.path.name)
         return combined.hexdigest() if digest else ""
 

@@ -1,4 +1,4 @@
-"""The field that messages are written in, and the editor of a sent message."""
+"""The field that messages are written in, and what edits and inserts messages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QTextCursor,
+)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from desktop.documents.document_strip import DocumentStrip
 from desktop.documents.documents import DocumentController
@@ -17,28 +25,36 @@ from desktop.pictures.draft import Draft
 from desktop.pictures.given_data import FILE_TYPES, accept_copy, may_take, take_data
 from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.long_text import LongText
+from desktop.widgets.long_text import LongText, text_field
 from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 8
+# A longer text that is pasted is attached: what is written after it leaves its tokens as they are.
+LONG_PASTE = 8_000
 # A shorter pause is for thinking.
 PAUSE_MS = 1_000
 
 
 class ComposerText(LongText):
-    """Grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
+    """Enter sends, Shift+Enter breaks.
 
-    `data_given(QMimeData)`: pictures or files were pasted.
+    `data_given(QMimeData)`: pictures or files were pasted; `text_given(text)`: a long text, to be
+    attached; `undone(number)`: take back an attached text.
     """
 
     send_asked = Signal()
     left = Signal()
     data_given = Signal(object)
+    text_given = Signal(str)
+    undone = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
+        # Attached texts by number: the undo steps before each, and where it was pasted.
+        self.attached: dict[int, tuple[int, QTextCursor]] = {}
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
         named(self, "composerText", tr("Message"))
@@ -53,7 +69,7 @@ class ComposerText(LongText):
         self.textChanged.connect(self._align)
 
     def _align(self) -> None:
-        """Follow the direction of the first line: Qt aligns all lines of a plain text alike."""
+        """Follow the first line's direction: Qt aligns all lines of a plain text alike."""
         to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
         option = self.document().defaultTextOption()
@@ -75,7 +91,6 @@ class ComposerText(LongText):
         return max(1, int(self.document().size().height()))
 
     def _fit(self) -> None:
-        """Grow with the text, without scrolling while all of it is visible."""
         self.updateGeometry()
         bar = self.verticalScrollBar()
         # Qt scrolls to the cursor before the field has grown, and counts one line too few.
@@ -90,7 +105,41 @@ class ComposerText(LongText):
     def minimumSizeHint(self) -> QSize:
         return QSize(80, self.sizeHint().height())
 
+    def gave_away(self, text: str) -> bool:
+        if len(text) <= LONG_PASTE:
+            return False
+        self.textCursor().removeSelectedText()
+        self.text_given.emit(text)
+        return True
+
+    def note_attached(self, number: int) -> None:
+        place = self.textCursor()
+        place.setKeepPositionOnInsert(True)
+        # Else Qt undoes the next letters together with the last.
+        self.document().setModified(False)
+        self.attached[number] = self.document().availableUndoSteps(), place
+
+    def setPlainText(self, text: str) -> None:
+        self.attached.clear()
+        super().setPlainText(text)
+
+    def _undo_attached(self) -> bool:
+        for number, (steps, _) in reversed(self.attached.items()):
+            if steps == self.document().availableUndoSteps():
+                self.undone.emit(number)
+                return True
+        return False
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Undo) and self._undo_attached():
+            event.accept()
+            return
+        modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+        if event.key() == Qt.Key.Key_V and event.modifiers() == modifiers:
+            if text := QGuiApplication.clipboard().text():
+                self.take_text(text, plain=True)
+            event.accept()
+            return
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         breaks = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
         if enter and not breaks:
@@ -128,8 +177,7 @@ def has_files(data: QMimeData) -> bool:
 
 
 class DraftEditor(QFrame):
-    """The text, pictures, documents and notice of one draft; subclasses place them and a button to
-    add.
+    """One draft's text, pictures, documents and notice, which subclasses place.
 
     `open_document_asked(document, choose)`: call `choose` with the places of the parts to read.
     """
@@ -141,6 +189,8 @@ class DraftEditor(QFrame):
         self._draft = draft
         self._documents, self._pictures = documents, documents.pictures
         self._refusals: list[Refusal] = []
+        # The documents of the draft that are shown, with the parts to read.
+        self._read: list[tuple[int, tuple[int, ...]]] = []
         self.text = ComposerText()
         self.strip = named(PictureStrip(), f"{name}Pictures")
         self.documents = DocumentStrip(f"{name}Documents")
@@ -154,6 +204,9 @@ class DraftEditor(QFrame):
         self.strip.remove_asked.connect(self._remove)
         self.documents.open_asked.connect(self._open_document)
         self.documents.remove_asked.connect(self._remove_document)
+        self.documents.text_asked.connect(self._put_as_text)
+        self.text.text_given.connect(self._attach_text)
+        self.text.undone.connect(self._remove_document)
         self.documents.pages_asked.connect(
             lambda number, keeps: documents.add_as_pictures(self._draft, number, keeps)
         )
@@ -176,11 +229,8 @@ class DraftEditor(QFrame):
         self._documents.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Show why something was not done, '' for nothing. Refused pictures are listed until the
-        message is sent."""
-        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
-        self.notice.setText(said)
-        self.notice.setVisible(bool(said))
+        """Refused pictures are listed too, until the message is sent."""
+        self.notice.say("\n".join(filter(None, (words, not_added(self._refusals)))))
 
     @property
     def empty(self) -> bool:
@@ -192,10 +242,27 @@ class DraftEditor(QFrame):
         # The removed picture may have the keyboard focus.
         self.text.setFocus()
         self._pictures.remove(self._draft, number)
+        self.say("")
 
     def _remove_document(self, number: int) -> None:
         self.text.setFocus()
+        self.text.attached.pop(number, None)
         self._documents.remove(self._draft, number)
+
+    def _attach_text(self, text: str) -> None:
+        self.text.note_attached(self._documents.add_text(self._draft, text))
+
+    def _put_as_text(self, number: int) -> None:
+        """Put an attached text where it was pasted, else at the cursor."""
+        _, place = self.text.attached.get(number, (0, None))
+        for each in self._draft.documents:
+            if each.number == number and each.document is not None:
+                if place is not None:
+                    place.setKeepPositionOnInsert(False)
+                    # Its anchor moved with what was typed.
+                    place.clearSelection()
+                self._remove_document(number)
+                self.text.put("".join(each.document.parts), place)
 
     def _open_document(self, number: int) -> None:
         choose = partial(self._documents.choose, self._draft, number)
@@ -216,6 +283,14 @@ class DraftEditor(QFrame):
             }
             self.documents.show_draft(draft.documents, seconds, self._room())
             self._enable()
+            read = [
+                (each.number, each.document.places if each.document else ())
+                for each in draft.documents
+            ]
+            if read != self._read:
+                # They may have been too long.
+                self._read = read
+                self.say("")
 
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
@@ -289,3 +364,39 @@ class MessageEditor(DraftEditor):
     def dropEvent(self, event: QDropEvent) -> None:
         self.take_data(event.mimeData())
         accept_copy(event)
+
+
+INSERT_WIDTH, INSERT_HEIGHT = 560, 420
+
+
+class InsertDialog(Dialog):
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__("insertDialog", tr("Insert messages"), parent)
+        note = tr("Fill in one or both. Messages after this place are read again.")
+        self.question = text_field("insertMessage", tr("Your message"))
+        self.answer = text_field("insertReply", tr("Reply"))
+        cancel = self.button("insertCancel", tr("Cancel"), self.reject)
+        self._use = self.button("insertUse", tr("Insert"), self.accept, "primary")
+        fields = (
+            Label(tr("Your message"), style="label"),
+            (self.question, 1),
+            Label(tr("Reply"), style="label"),
+            (self.answer, 1),
+        )
+        buttons = row(None, cancel, self._use)
+        head = (Label(tr("Insert messages"), style="title"), Label(note, style="muted", wraps=True))
+        column(*head, *fields, buttons, of=self, margins=(20, 16, 20, 16), spacing=8)
+        for field in (self.question, self.answer):
+            field.textChanged.connect(self._enable)
+        self._enable()
+        self.fit(INSERT_WIDTH, INSERT_HEIGHT)
+        self.question.setFocus()
+
+    def texts(self) -> tuple[str, str]:
+        return self.question.toPlainText().strip(), self.answer.toPlainText().strip()
+
+    def _enable(self) -> None:
+        fields = (self.question, self.answer)
+        complete = all(field.is_complete() for field in fields)
+        written = any(not field.document().isEmpty() for field in fields)
+        self._use.setEnabled(complete and written)

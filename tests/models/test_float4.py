@@ -1,4 +1,4 @@
-"""gpt-oss as it is published: experts in MXFP4, multiplied as they are or as their exact values."""
+"""Folders in MXFP4 and NVFP4: matrices multiplied as they are, or as their exact values."""
 
 from __future__ import annotations
 
@@ -18,20 +18,34 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
+from core.api.model_info import HEADROOM_BYTES
 from core.api.params import ModelSettings
 from core.loading.files import open_files
+from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import PUBLISHED, choose_precision
-from core.weights.folder import ModelFolder
+from core.weights.published.folder import ModelFolder
 from core.weights.spec import planned_bytes
 from kernels.blocks.types import GGUFType
 from kernels.dispatch import Backend, backend
+from kernels.linear.blocks import StoredRows
+from kernels.native.library import compiled
 from tests.gguf.families import Converter
 from tests.gguf.vocabularies import llama_models
 from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.loading.keeping import settle, store_in
 from tests.loads import load_model
-from tests.models.quantised_folders import WEIGHTS, edit_config, write_mxfp4_twins
+from tests.models.quantised_folders import (
+    WEIGHTS,
+    Published,
+    edit_config,
+    float4_config,
+    write_mxfp4_twins,
+    write_twins,
+)
+from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import CPU, deviation, our_logits, text, usual_error
+from tests.oracle.tiny_experts import TinyExperts
 from tests.oracle.tiny_text import TinyGptOss
 
 TINY = TinyGptOss("SF", hidden=64, mlp=96, experts=5, top_k=2, others={"swiglu_limit": 7.0})
@@ -89,6 +103,70 @@ def test_G2_compiled_kernels_multiply_them_and_are_chosen(twins: tuple[Path, Pat
     settings = ModelSettings(path="", measure_kernels=False, device="cpu")
     plan = ModelPlan(open_files(packed).container)
     assert choose_precision(settings, plan, CPU, 2**40).precision == PUBLISHED
+
+
+MODELS: dict[str, Tiny | TinyExperts] = {
+    "dense": Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False),
+    "experts": TinyExperts(
+        base=Tiny(layers="FF", hidden=64, mlp=64, head_dim=16, text_only=True, tied=False),
+        inner=64,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("title", ["nvfp4", "modelopt", "mxfp4"])
+def test_G2_matrices_and_experts_of_other_folders_are_multiplied_as_they_are(
+    title: str, name: str, tmp_path: Path
+) -> None:
+    """By all kernels, in one batch and in two; scales of a matrix are no powers of two."""
+    kind = Published(title, float4_config(title))
+    packed, plain = write_twins(tmp_path, kind, MODELS[name])
+    exact, rough = logits(plain, torch.float32), logits(plain, BFLOAT16)
+    for dtype, limit in ((torch.float32, 2e-5), (BFLOAT16, 0.05)):
+        found = logits(packed, dtype, backend("reference", dtype, published=True))
+        assert deviation(found, exact if dtype == torch.float32 else rough) < limit
+    folder = ModelFolder.open(packed)
+    plan = ModelPlan(folder)
+    assert plan.block_types() == ["MXFP4" if title == "mxfp4" else "NVFP4"]
+    held = plan.held(BFLOAT16, backend("reference", BFLOAT16, published=True))
+    marked = [each for each in folder.files[0].tensors if each.endswith(".weight_scale")]
+    blocks = {each for each, spec in held.tensors.items() if spec.blocks is not None}
+    assert blocks == {each.removesuffix("_scale") for each in marked} and len(blocks) > 10
+    if compiled() is None:
+        return
+    kernels = backend("cpu", BFLOAT16, library=library(), published=True)
+    model = load_model(ModelFolder.open(packed), CPU, BFLOAT16, kernels=kernels).model
+    native = our_logits(model, PROMPT)
+    # All rows are rounded to 8 bits.
+    assert usual_error(native, exact) < 3 * usual_error(rough, exact)
+    if name == "dense":  # a delta net's segments are computed alone
+        assert torch.equal(our_logits(model, PROMPT, [64]), native)
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("name", MODELS)
+def test_G2_a_second_load_maps_the_blocks_and_scales_of_their_rows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Published("nvfp4", float4_config("nvfp4"))
+    packed, _ = write_twins(tmp_path, kind, MODELS[name])
+    settle(packed)
+    kernels, store = backend("cpu", BFLOAT16, library=library(), published=True), store_in(tmp_path)
+    held = ModelPlan(ModelFolder.open(packed)).held(BFLOAT16, kernels)
+    room = held.num_bytes - held.mapped_bytes + HEADROOM_BYTES
+
+    def load() -> ReadModel:
+        return load_model(
+            ModelFolder.open(packed), CPU, BFLOAT16, kernels=kernels, store=store,
+            available=lambda device: room,
+        )  # fmt: skip
+
+    first = load()
+    monkeypatch.setattr(StoredRows, "fill", None)  # the second load reads no blocks
+    second = load()
+    assert (first.from_disk, second.from_disk) == (False, True) and second.mapped_bytes
+    assert torch.equal(our_logits(second.model, PROMPT), our_logits(first.model, PROMPT))
 
 
 def test_G1_llama_cpp_makes_the_same_blocks_of_them(

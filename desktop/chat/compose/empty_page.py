@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QVBoxLayout, QWidget
 
 from core.api.model_info import ModelInfo
 from core.remote.connection import host_of
@@ -79,7 +79,7 @@ class EmptyPage(QWidget):
         self.show_place(None)
 
     def show_place(self, place: Place | None) -> None:
-        """The server that answers the first message; None for this computer."""
+        """None for this computer."""
         ask = tr("Ask a question below, or drop a picture and ask\u00a0about\u00a0it.")
         words = tr(
             "Everything stays on this computer. What the model has read is reused if possible: "
@@ -92,7 +92,7 @@ class EmptyPage(QWidget):
         self._words.setText(f"{ask}\n{words}")
 
     def show_samples(self, demo: bool) -> None:
-        """Another model than the demo model gets only the first few."""
+        """Other models than the demo model get only the first few."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
         side = ICON_PX if demo else LARGE_ICON_PX
@@ -124,7 +124,7 @@ class EmptyPage(QWidget):
         get.clicked.connect(self.get_asked)
         have = Button(tr("Use models I already have"), name="emptyLibrary")
         have.clicked.connect(self.library_asked)
-        row(None, get, have, None, of=self._offer)
+        self._offers = row(None, get, have, None, of=self._offer)
         return self._offer
 
     def _make_missing(self) -> QWidget:
@@ -134,8 +134,8 @@ class EmptyPage(QWidget):
             tr("Choose a folder…"), name="emptyChoose", spoken=tr("Choose a model folder")
         )
         folder.clicked.connect(self.folder_asked)
-        file = Button(tr("Choose a GGUF file…"), name="emptyChooseFile")
-        file.setAccessibleName(tr("Choose a GGUF file"))
+        words = tr("Choose a GGUF file…")
+        file = Button(words, name="emptyChooseFile", spoken=tr("Choose a GGUF file"))
         file.clicked.connect(self.file_asked)
         get = Button(tr("Get a model…"), name="emptyGet", style="primary")
         get.setAccessibleName(tr("Get a model"))
@@ -188,6 +188,11 @@ class EmptyPage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._lay_out()
+        buttons = self._offer.findChildren(Button)
+        needed = sum(each.sizeHint().width() + self._offers.spacing() for each in buttons)
+        fits = needed <= self.width() - 2 * SIDES_PX
+        ways = QBoxLayout.Direction
+        self._offers.setDirection(ways.LeftToRight if fits else ways.TopToBottom)
 
     def _draw(self) -> None:
         self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(40, 40))
@@ -197,7 +202,6 @@ class EmptyPage(QWidget):
 
 
 def default_words(model: ModelInfo) -> str:
-    """A sentence each about precision, context and cache as this computer allows them."""
     words = tr(
         "Precision: {precision}, the most exact one that fits your memory and is fast "
         "here.\nContext: up to {tokens} tokens in a chat, as long as memory allows.\nCache: "

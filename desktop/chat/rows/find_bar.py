@@ -1,4 +1,4 @@
-"""Find in the shown chat, from match to match and message to message."""
+"""Find in the shown chat."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QTextEdit
 
 from desktop import theme
 from desktop.chat.markdown.text_selection import TextField, fields_in
-from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowWidget
+from desktop.chat.rows.reply_row import ReplyRow
+from desktop.chat.rows.row_widgets import RowWidget
+from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import Transcript
-from desktop.chat.transcript_view import TranscriptView
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
@@ -33,7 +33,7 @@ Match = tuple[TextField, QTextCursor]
 
 class FindBar(QFrame):
     """Counts matches in the source until a message is drawn. A match that isn't drawn, like a
-    link's address, is shown without a mark."""
+    link's address, isn't marked."""
 
     closed = Signal()
 
@@ -86,7 +86,7 @@ class FindBar(QFrame):
         self._field.selectAll()
 
     def look_for(self, words: str, place: int) -> None:
-        """Show the first match in the message at this place, or the message if it has none."""
+        """Show the message's first match, or the message if it has none."""
         self.begin()
         self._field.setText(words)
         self._later.stop()
@@ -137,7 +137,7 @@ class FindBar(QFrame):
         self._seek()
 
     def _seek(self) -> None:
-        """Show the current match; try again later while it is not drawn yet."""
+        """Show the current match, later if it is not drawn yet."""
         self._again.stop()
         place = self._place
         if place is None:

@@ -1,4 +1,4 @@
-"""The base of user messages and replies in the transcript: the row, its buttons, its actions."""
+"""The base of user messages and replies in the transcript: the row, its buttons and actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from desktop import theme
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextOwner, text_selection
-from desktop.chat.row_actions import Deed, RowActions
+from desktop.chat.rows.row_actions import Deed, RowActions
 from desktop.chat.transcript import Row
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton, IconButton
@@ -32,10 +32,8 @@ MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
 
 class MessageRow(TextOwner):
-    """Subclasses place `bar`, and `_editor` while the message is edited.
-
-    Their hooks raise NotImplementedError here: a class of Qt can't be an ABC.
-    """
+    """Subclasses place `bar`, and `_editor` during an edit. Their hooks raise NotImplementedError
+    here, because a class of Qt can't be an ABC."""
 
     def __init__(
         self,
@@ -116,7 +114,7 @@ class MessageRow(TextOwner):
         raise NotImplementedError
 
     def _show_parts(self) -> None:
-        """Show what the row has, without what the editor replaces."""
+        """Hide what the editor replaces."""
         raise NotImplementedError
 
     def _save(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The field in which a message is written, with its buttons."""
+"""The composer of messages, with its buttons."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 
 from desktop import theme
 from desktop.chat.chat import ChatController
-from desktop.chat.chat_options import ComposerFormat
+from desktop.chat.compose.chat_options import ComposerFormat
+from desktop.chat.compose.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.context_fill import DraftSize, DraftTokens
-from desktop.chat.message_editor import PAUSE_MS, DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.documents.documents import DocumentController
 from desktop.i18n import tr
@@ -73,8 +73,7 @@ class Composer(DraftEditor):
         self._take_draft()
 
     def suggest(self, text: str, instead_of: Container[str]) -> None:
-        """Replace an earlier suggestion and its pictures, but no text of the user's; typing
-        replaces it."""
+        """Replace an earlier suggestion and its pictures, but never text of the user."""
         typed = self.text.toPlainText()
         self.text.setFocus()
         if typed.strip() and typed != self._suggested:
@@ -88,7 +87,6 @@ class Composer(DraftEditor):
         self.text.selectAll()
 
     def quote(self, text: str) -> None:
-        """Add a text as a quotation on lines of its own, and let the user write below it."""
         typed = self.text.toPlainText()
         lines = "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
@@ -257,6 +255,12 @@ def size_text(size: DraftTokens) -> str:
     elif size.left >= 0:
         text = (
             tr("1 token · {left} left") if size.tokens == 1 else tr("{tokens} tokens · {left} left")
+        )
+    elif not size.tokens:
+        text = (
+            tr("1 token more than the context holds")
+            if size.left == -1
+            else tr("{over} tokens more than the context holds")
         )
     else:
         text = (

@@ -7,14 +7,14 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from desktop import theme
+from desktop.chat.compose.message_editor import MessageEditor
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.block_text import INDENT, SHORT_TEXT, BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.markdown.markdown_body import MarkdownBody, indent_of
 from desktop.chat.markdown.text_selection import WholeText, text_selection
-from desktop.chat.message_editor import MessageEditor
-from desktop.chat.message_row import MessageRow
-from desktop.chat.row_actions import Deed, RowActions
+from desktop.chat.rows.message_row import MessageRow
+from desktop.chat.rows.row_actions import Deed, RowActions
 from desktop.chat.transcript import Row
 from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr
@@ -35,7 +35,7 @@ NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """While it is edited, a `MessageEditor` is in its place."""
+    """A `MessageEditor` replaces it during an edit."""
 
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
         super().__init__(row, "user", actions, drafts)
@@ -90,7 +90,6 @@ class UserRow(MessageRow):
         return bubble
 
     def _fit(self) -> None:
-        """The width of the longest line, at most that of the row."""
         words = self._text.wished_width() + 28
         pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
         room = max(120, self.width() - 60)
@@ -213,7 +212,7 @@ def _field(text: str) -> LongText:
 
 
 class LeftOutLine(QWidget):
-    """The line above which messages are left out of the prompt, with a button to undo that."""
+    """Marks where the prompt begins, with a button to undo that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,8 +233,6 @@ class LeftOutLine(QWidget):
 
 
 class _Words(Label):
-    """On one line if there is room, else on several."""
-
     def sizeHint(self) -> QSize:
         width = self.fontMetrics().horizontalAdvance(self.text()) + 2
         return QSize(width, self.heightForWidth(width))

@@ -1,4 +1,4 @@
-"""A reply in the transcript: reasoning, text or data, status, ending and numbers; its editor."""
+"""A reply in the transcript, and its editor."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from desktop import theme
+from desktop.chat.compose.message_editor import PAUSE_MS, ComposerText
 from desktop.chat.data.json_body import SOURCE, JsonBody
 from desktop.chat.data.reading import Formats, Reading
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.message_editor import PAUSE_MS, ComposerText
-from desktop.chat.message_row import MessageRow
-from desktop.chat.reply_parts import NumbersLine, ReasoningFold
-from desktop.chat.row_actions import RowActions
+from desktop.chat.rows.message_row import MessageRow
+from desktop.chat.rows.reply_parts import NumbersLine, ReasoningFold
+from desktop.chat.rows.row_actions import RowActions
 from desktop.chat.transcript import LiveReply, Row, ending_text
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
-from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label, named
 
 MOST_LINES_SEEN = 20
 # The parts that the user opened: reasoning, numbers, and how many pages of the text.
@@ -73,9 +73,9 @@ class ReplyRow(MessageRow):
         self._reasoning.set_running(running and bool(row.reasoning) and not row.text)
         if not running:
             self._body.finish()
-        self._say(self._status, row.live.status if row.live else "")
+        self._status.say(row.live.status if row.live else "")
         reply = row.message.reply
-        self._say(self._ending, "" if running or reply is None else ending_text(reply))
+        self._ending.say("" if running or reply is None else ending_text(reply))
         ended_well = reply is not None and reply.finish_reason == "stop"
         theme.set_class(self._ending, "muted small" if ended_well else "warning small")
         self._show_numbers()
@@ -120,7 +120,7 @@ class ReplyRow(MessageRow):
         return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
-        """While a reply is in progress, from its first token on."""
+        """Shown from the reply's first token on."""
         live, reply = self.row.live, self.row.message.reply
         begun = self.row.message.created
         if live is not None:
@@ -140,7 +140,6 @@ class ReplyRow(MessageRow):
             self._body.show_pages(pages)
 
     def show_source(self) -> None:
-        """Instead of a table or tree of it."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
 
@@ -178,14 +177,9 @@ class ReplyRow(MessageRow):
     def _label(self, name: str, style: str) -> Label:
         return Label(name=name, style=style, wraps=True, selectable=True)
 
-    def _say(self, label: Label, words: str) -> None:
-        if label.text() != words:
-            label.setText(words)
-        label.setVisible(bool(words))
-
 
 class ReplyText(ComposerText):
-    """The text of a reply, in which Enter breaks a line and Ctrl+Enter saves."""
+    """Enter breaks a line, Ctrl+Enter saves."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -196,8 +190,6 @@ class ReplyText(ComposerText):
 
 
 class ReplyEditor(QFrame):
-    """Edits the text of a reply, kept in `draft`."""
-
     save_asked = Signal(str)
     left = Signal()
     # The user paused typing: the text so far.
@@ -209,9 +201,8 @@ class ReplyEditor(QFrame):
         self.text = ReplyText()
         self.text.can_be_left = True
         self.text.most_lines = MOST_LINES_SEEN
-        self.text.setObjectName("editReplyText")
+        named(self.text, "editReplyText", tr("Edit the reply"))
         self.text.setPlaceholderText("")
-        self.text.setAccessibleName(tr("Edit the reply"))
         self.text.setProperty("class", "field")
         cancel, save = tr("Cancel"), tr("Save as a new version")
         self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)

@@ -1,4 +1,4 @@
-"""Actions on messages of the transcript: one signal for each."""
+"""Actions on messages of the transcript: one signal each."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ DeedKind: TypeAlias = Literal[
 
 
 class Deed(NamedTuple):
-    """An action on a message, which takes some time."""
+    """An action on a message that takes time."""
 
     kind: DeedKind
     message: int
 
 
 class RowActions(QObject):
-    """User actions on messages; an int is a message's id.
+    """An int is a message's id.
 
     `tell_all_asked`: undo leaving out turns. `choose_pictures_asked(take)`: call `take` with them.
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
     `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
-    another version here. `copy_asked(text, rich)`.
-    `open_document_asked(document, choose)`: see `DraftEditor`; None shows it only.
+    another version here. `copy_asked(text, rich)`. `open_document_asked(document, choose)`: see
+    `DraftEditor`; None shows it only.
     """
 
     edit_asked = Signal(int, str)
