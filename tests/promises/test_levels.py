@@ -36,11 +36,9 @@ def test_H11_cold_and_restored_are_the_same_at_each_level(
     compiled_for(level.kernels, shared_folder)
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", f"tests/promises/test_exactness.py::{STORY}",
-         "-k", "not _vl and not Q6_K and not Q8_0"],
+         "-k", "not _vl"],
         cwd=ROOT, env={**os.environ, **level.environment(), "OMP_NUM_THREADS": "2"},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
-    # The mix has blocks of those types, too.
-    blocks = [name for name, _ in (*PUBLISHED, *MAPPED) if name not in ("Q6_K", "Q8_0")]
-    count = len(PRECISIONS) + len(blocks)
+    count = len(PRECISIONS) + len(PUBLISHED) + len(MAPPED)
     assert told.returncode == 0 and f"{count} passed" in told.stdout, told.stdout[-3_000:]

@@ -97,7 +97,7 @@ def in_bytes(kept: QuantisedTensors, inputs: int) -> Tensor:
     codes = unhalve(halves).int().unflatten(1, (-1, GROUP))
     integers = (codes * steps + starts + 128) >> 8
     assert integers.abs().max() <= 127
-    weight = integers.double() * step.double().unsqueeze(2)
+    weight: Tensor = integers.double() * step.double().unsqueeze(2)
     return weight.flatten(1)[:, :inputs]
 
 
@@ -121,7 +121,7 @@ def test_integers_are_exact_but_for_rounding(
     kind: type[NativeInt8Format], shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
     weight_format: WeightFormat = kind(library())
-    as_bytes = kind is NativeInt4Format and has_tiles()
+    as_bytes = kind is not NativeInt8Format and has_tiles()
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
         kept, given = weight_format.quantise(weight), bias if with_bias else None
