@@ -327,14 +327,18 @@ async def test_the_page_says_why_contexts_are_not_kept_on_disk(
 ) -> None:
     app = await open_app()
     key = await switched_on(app)
-    for trouble in ("The disk is full.", None):
+
+    async def answer(trouble: str | None) -> None:
         number = len(engine.asked)
         running = asyncio.ensure_future(asked(app, key, HELLO))
-        await until(lambda number=number: len(engine.asked) > number)
+        await until(lambda: len(engine.asked) > number)
         stats = RequestStats(prompt_tokens=10, reply_tokens=2, disk_trouble=trouble)
         engine.asked[-1].finish("Shapes.", stats=stats)
         await running
-        await until(lambda said=trouble: (said or "") in words(app, "serverDiskTrouble"))
+
+    await answer("The disk is full.")
+    await until(lambda: "The disk is full." in words(app, "serverDiskTrouble"))
+    await answer(None)
     await until(lambda: words(app, "serverDiskTrouble") == "")
 
 
