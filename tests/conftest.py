@@ -17,7 +17,7 @@ import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.forked_engines import engines_are_forked
+from tests.forked_engines import engines_are_forked, engines_are_started
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -76,6 +76,12 @@ def forked_engines(private_user_folders: Path) -> Iterator[None]:
         yield
         return
     with engines_are_forked():
+        yield
+
+
+@pytest.fixture(scope="module")
+def started_engines() -> Iterator[None]:
+    with engines_are_started():
         yield
 
 

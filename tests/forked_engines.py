@@ -25,6 +25,7 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of its children become its ow
 # Read by an engine as it runs. Libraries read any other variable when they are loaded.
 _FREE = ("PYTEST_CURRENT_TEST", "HOME", "WAYMARK_DATA", "XDG_")
 _MOST_BYTES = 2**20
+_execute_child: Any = getattr(subprocess.Popen, "_execute_child")  # noqa: B009
 
 
 def _fixed(environment: Mapping[str, str]) -> dict[str, str]:
@@ -96,17 +97,16 @@ def _become_engine(asked: socket.socket, environment: dict[str, str], files: lis
 
 @contextlib.contextmanager
 def engines_are_forked() -> Iterator[None]:
-    execute: Any = getattr(subprocess.Popen, "_execute_child")  # noqa: B009
     forge: list[_Forge] = []
 
     def start(process: Any, arguments: Any, *more: Any) -> Any:
         environment, files = more[5], more[9:15]
         if list(arguments) != default_command() or environment is None:
-            return execute(process, arguments, *more)
+            return _execute_child(process, arguments, *more)
         if not forge:
             forge.append(_Forge(environment))
         if _fixed(environment) != forge[0].environment:
-            return execute(process, arguments, *more)
+            return _execute_child(process, arguments, *more)
         process.pid = forge[0].fork(environment, [files[0], files[3], files[5]])
         process._child_created = True
         return process._close_pipe_fds(*files)
@@ -115,3 +115,10 @@ def engines_are_forked() -> Iterator[None]:
         yield
     for each in forge:
         each.close()
+
+
+@contextlib.contextmanager
+def engines_are_started() -> Iterator[None]:
+    """Start engines as the app does, for tests of their start and end."""
+    with patch.object(subprocess.Popen, "_execute_child", _execute_child):
+        yield

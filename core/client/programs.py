@@ -143,6 +143,8 @@ def become_child() -> tuple[BinaryIO, BinaryIO]:
 
 
 def contain(pid: int, memory_bytes: int = 0) -> object | None:
+    """On Windows, end process `pid` when the returned object goes, and bound its memory (0: no
+    limit)."""
     if sys.platform == "win32":
         return _Job.around(pid, memory_bytes)
     return None

@@ -172,7 +172,7 @@ def _remove_folders(job: Job) -> None:
 
 
 def publish(job: Job, missing: list[PartFile]) -> None:
-    """What makes a folder a model is moved last.
+    """Move the file that makes a folder a model last.
 
     Raises DownloadFolderError if anything is in the way.
     """

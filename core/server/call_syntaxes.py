@@ -141,12 +141,14 @@ _FUNCTION_END = "</function>"
 # A value may have the tag that ends it: only these follow the one that does.
 _NEXT = r"</parameter>(?=\s*<parameter=[^>\n]+>)"
 _ENDED = re.compile(rf"{_NEXT}|</parameter>(?=\s*</function>\s*\Z)")
+# The call before has no end.
+_ANOTHER = re.compile(r"</tool_call>\s*<tool_call>\s*<function=")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 def _of_tags(text: str, schemas: Schemas) -> list[ToolCall] | None:
     head = _FUNCTION.match(text)
-    if head is None:
+    if head is None or _ANOTHER.search(text):
         return []
     name, at, arguments = head[1].strip(), head.end(), dict[str, object]()
     known = schemas.get(name, {})

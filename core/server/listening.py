@@ -38,7 +38,8 @@ class _Protocol(H11Protocol):
         # Or a response's body waits for the client's acknowledgement of its head: 40 ms on Linux.
         # asyncio does it only for sockets that name their protocol, which `create_server`'s don't.
         connection: socket.socket = transport.get_extra_info("socket")
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # on macOS if the client is gone already
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Writing pauses as soon as anything waits for the client.
         transport.set_write_buffer_limits(high=0)
         self._head_timer = self.loop.call_later(HEAD_S, self._end_silent)

@@ -51,6 +51,7 @@ def test_H2_a_program_started_by_name_runs_nothing_from_the_current_folder(
     assert were_run(trap) == ""
 
 
+@pytest.mark.usefixtures("started_engines")
 def test_H2_the_engine_and_its_helper_run_nothing_from_the_current_folder(
     trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

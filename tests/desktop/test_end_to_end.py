@@ -86,6 +86,7 @@ def make_replies_sober(app: App) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills the worker as only POSIX can")
+@pytest.mark.usefixtures("started_engines")
 async def test_a_day_with_a_picture(open_app: OpenApp, folders: Folders) -> None:
     app, engine = await with_model(open_app, folders)
     # Idle work would take part of what is counted here; it has a story of its own below.

@@ -142,7 +142,7 @@ def test_G2_a_gpu_multiplies_the_same_numbers(
 def test_G2_scales_of_tensors_multiply_finished_sums(
     name: str, converted: ConvertedOf, tmp_path: Path
 ) -> None:
-    """As llama.cpp's converter writes NVFP4: one scale, or one for each expert."""
+    """llama.cpp's converter writes one scale for NVFP4, or one for each expert."""
     generator, scales = np.random.default_rng(0), dict[str, Data]()
 
     def change(tensor: str, data: Data) -> tuple[Data, GGMLQuantizationType]:

@@ -255,7 +255,9 @@ FEW = ("hybrid", "thinking", "keeps_thoughts", "falcon_h1", "lfm2", "kimi_linear
 
 # One for each way to place a picture: on a grid with states and without, in tiles, in slices on a
 # canvas, and in a line of a pure transformer.
-SEEING = ("hybrid", "qwen3_vl", "lfm2_vl", "minicpm_v4_7", "gemma4")
+_PLACING = ("hybrid", "qwen3_vl", "lfm2_vl", "minicpm_v4_7", "gemma4")
+# The others differ in where a picture begins and what a model makes of its pixels.
+SEEING = thinned((*_PLACING, "lfm3_vl", "minicpm_v", "nemotron_omni"), _PLACING)
 
 
 def families(*names: str) -> list[object]:

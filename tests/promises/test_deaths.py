@@ -31,9 +31,12 @@ FATES = [
     ("settle", 1),
     ("write", 2),
     ("spill", 1),
-    ("write", 9),
+    ("write", 5),
     ("settle", 2),
-    ("spill", 4),
+    ("write", 9),
+    ("spill", 3),
+    ("write", 14),
+    ("spill", 6),
     ("write", 20),
     ("none", 0),
 ]
@@ -88,9 +91,9 @@ def logits_of(path: Path) -> torch.Tensor:
 @pytest.mark.parametrize(
     "fates",
     [[*FATES[1:3], FATES[-1]], pytest.param(FATES, marks=pytest.mark.slow)],
-    ids=["two", "seven"],
+    ids=["two", "ten"],
 )
-def test_D1_D2_deaths_of_a_worker_lose_only_what_was_not_written(
+def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
     folder_of: FolderOf,
     loaded_of: LoadedOf,
     picture: PictureOf,

@@ -182,7 +182,7 @@ def long_chat() -> list[Message]:
 @pytest.mark.parametrize(
     ("family", "precision"),
     thinned(
-        [*rotated(RECURRENT, ["bfloat16", "int8"]), *rotated(RECURRENT, ["int4", "float32"])],
+        itertools.product(RECURRENT, PRECISIONS),
         rotated(RECURRENT, ["bfloat16", "int8"]),
     ),
 )

@@ -64,9 +64,9 @@ def read(text: str) -> Any:
 @NEEDS_COMPILER
 @pytest.mark.usefixtures("compiled_here")
 @pytest.mark.parametrize(
-    "numbers", [range(30), pytest.param(range(30, 100), marks=pytest.mark.slow)], ids=str
+    "numbers", [range(30), pytest.param(range(30, 200), marks=pytest.mark.slow)], ids=str
 )
-def test_P3_100_schemas_hold_with_right_and_wrong_drafts(
+def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
     loaded_of: LoadedOf, monkeypatch: pytest.MonkeyPatch, numbers: range
 ) -> None:
     loaded = loaded_of("hybrid", "int8")

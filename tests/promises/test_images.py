@@ -33,14 +33,9 @@ def machine(request: pytest.FixtureRequest, loaded_of: LoadedOf) -> Machine:
     return Machine(loaded_of(request.param))
 
 
-# And those whose pictures differ only in where they begin and what a model makes of their pixels.
-EVERY = pytest.mark.parametrize(
-    "machine", [*SEEING, "lfm3_vl", "minicpm_v", "nemotron_omni"], indirect=True
-)
 ON_A_GRID = pytest.mark.parametrize("machine", ["hybrid", "qwen3_vl"], indirect=True)
 
 
-@EVERY
 def test_I1_a_new_question_after_a_picture_reads_only_itself(
     machine: Machine, picture: PictureOf
 ) -> None:
@@ -61,7 +56,6 @@ def test_I1_a_question_before_the_picture_encodes_nothing(
     assert second.evaluated > 64
 
 
-@EVERY
 def test_I2_a_second_picture_reuses_everything_before_it(
     machine: Machine, picture: PictureOf
 ) -> None:
@@ -76,7 +70,6 @@ def test_I2_a_second_picture_reuses_everything_before_it(
     assert end <= draft.reused and draft.stats.images_encoded == 0
 
 
-@EVERY
 def test_I3_a_swapped_picture_is_what_the_answer_is_about(
     machine: Machine, picture: PictureOf
 ) -> None:

@@ -28,17 +28,24 @@ STORY = "test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched"
     [each for each in LEVELS if each.name in {"avx2", "avx512"}],
     ids=lambda each: each.name,
 )
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        ("not _vl and not mapped", len(PRECISIONS) + len(PUBLISHED)),
+        ("mapped", len(MAPPED)),
+    ],
+    ids=["packed", "mapped"],
+)
 def test_H11_cold_and_restored_are_the_same_at_each_level(
-    level: Level, shared_folder: Path
+    level: Level, names: str, count: int, shared_folder: Path
 ) -> None:
     if level not in here():
         pytest.skip(f"this processor has no {level.name}")
     compiled_for(level.kernels, shared_folder)
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", f"tests/promises/test_exactness.py::{STORY}",
-         "-k", "not _vl"],
+         "-k", names],
         cwd=ROOT, env={**os.environ, **level.environment(), "OMP_NUM_THREADS": "2"},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
-    count = len(PRECISIONS) + len(PUBLISHED) + len(MAPPED)
     assert told.returncode == 0 and f"{count} passed" in told.stdout, told.stdout[-3_000:]

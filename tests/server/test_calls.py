@@ -306,6 +306,17 @@ def test_a_value_in_tags_may_have_the_tags_that_end_it() -> None:
             assert text == "" and json.loads(call.arguments) == arguments
 
 
+@pytest.mark.parametrize("lost", ["</function>\n", "</parameter>\n"])
+def test_a_call_in_tags_without_its_end_takes_no_other_with_it(lost: str) -> None:
+    whole = written("xml", {"town": "a"})
+    broken = whole.replace(lost, "")
+    assert broken != whole
+    reply = f"{broken}\n{written('xml', {'town': 'b'})}"
+    for texts in ([reply], list(reply)):
+        text, (call,) = read("xml", texts)
+        assert text == broken and json.loads(call.arguments) == {"town": "b"}
+
+
 def test_a_list_of_calls_may_follow_a_space() -> None:
     call = written("mistral_list", ARGUMENTS).replace("][", "] [")
     for texts in ([call], list(call)):

@@ -113,7 +113,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread(started_engines: None) -> Iterator[None]:
     """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")

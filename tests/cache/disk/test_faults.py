@@ -137,8 +137,8 @@ def undisturbed(tmp_path: Path) -> tuple[list[Held], int]:
     return history, life.files.num_steps
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(20, marks=pytest.mark.slow)])
-def test_D2_a_store_killed_at_any_step_opens_with_all_that_was_done(
+@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_D2_a_store_killed_at_any_of_40_steps_opens_with_all_that_was_done(
     tmp_path: Path, undisturbed: tuple[list[Held], int], count: int
 ) -> None:
     history, num_steps = undisturbed
@@ -207,7 +207,7 @@ def nothing_is_left(folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("count", "stays_broken"),
-    [(10, False), *(pytest.param(20, each, marks=pytest.mark.slow) for each in (False, True))],
+    [(10, False), *(pytest.param(40, each, marks=pytest.mark.slow) for each in (False, True))],
 )
 def test_D2_a_disk_that_fails_at_any_step_leaves_a_usable_store(
     tmp_path: Path, undisturbed: tuple[list[Held], int], count: int, stays_broken: bool

@@ -139,12 +139,12 @@ async def test_titles_lead_to_messages(app: App, engine: FakeEngine) -> None:
 
 
 @pytest.mark.slow
-async def test_H8_search_of_30_000_messages(app: App, engine: FakeEngine) -> None:
+async def test_H8_search_of_100_000_messages(app: App, engine: FakeEngine) -> None:
     random.seed(5)
     vocabulary = ["".join(random.choices("abcdefghij", k=6)) for _ in range(5_000)]
 
     def fill(connection: sqlite3.Connection) -> None:
-        for number in range(300):
+        for number in range(1_000):
             chat = chats.create(connection, f"chat {number}")
             connection.executemany(
                 "INSERT INTO messages (chat, text, created, chosen) VALUES (?, ?, 1.0, 1)",

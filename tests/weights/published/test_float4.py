@@ -52,7 +52,7 @@ def folder(path: Path, title: str, tensors: Mapping[str, Tensor]) -> ModelFolder
 
 
 def values(found: ModelFolder) -> tuple[Tensor, Tensor]:
-    """As float32, and those of the blocks in float64."""
+    """The matrix in float32, and its blocks in float64."""
     floats, (kind, inputs, _) = torch.empty(SHAPE), found.blocks(NAME) or (None, 0, None)
     rows: list[Tensor] = []
 
