@@ -181,6 +181,9 @@ class ReplyRow(MessageRow):
 class ReplyText(ComposerText):
     """Enter breaks a line, Ctrl+Enter saves."""
 
+    def gave_away(self, text: str) -> bool:
+        return False  # A reply has no attachments.
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
