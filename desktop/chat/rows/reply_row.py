@@ -205,7 +205,7 @@ class ReplyEditor(QFrame):
         self.text.can_be_left = True
         self.text.most_lines = MOST_LINES_SEEN
         named(self.text, "editReplyText", tr("Edit the reply"))
-        self.text.setPlaceholderText("")
+        self.text.placeholder = ""
         self.text.setProperty("class", "field")
         cancel, save = tr("Cancel"), tr("Save as a new version")
         self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)

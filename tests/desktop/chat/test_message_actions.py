@@ -241,6 +241,7 @@ async def test_a_long_text_that_is_pasted_into_a_reply_is_in_the_reply(
     await talk(app, engine, ("one", "first"))
     choose(app, "first", "Edit the reply")
     field = find(app, LongText, "editReplyText")
+    assert field.placeholderText() == ""
     field.selectAll()
     field.take_text("long " * LONG_PASTE)
     await until(field.is_complete)
