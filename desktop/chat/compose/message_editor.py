@@ -58,8 +58,7 @@ class ComposerText(LongText):
         self.can_be_left = False  # with Esc
         self.most_lines = MOST_LINES_SEEN
         named(self, "composerText", tr("Message"))
-        self._placeholder = tr("Ask a question, or drop a picture or a document")
-        self.setPlaceholderText(self._placeholder)
+        self.placeholder = tr("Ask a question, or drop a picture or a document")
         self.setTabChangesFocus(True)
         # The column around it takes drops.
         self.setAcceptDrops(False)
@@ -155,7 +154,7 @@ class ComposerText(LongText):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         room = self.viewport().width() - 2 * int(self.document().documentMargin())
-        elided = self.fontMetrics().elidedText(self._placeholder, Qt.TextElideMode.ElideRight, room)
+        elided = self.fontMetrics().elidedText(self.placeholder, Qt.TextElideMode.ElideRight, room)
         self.setPlaceholderText(elided)
         self._fit()
 

@@ -181,6 +181,9 @@ class ReplyRow(MessageRow):
 class ReplyText(ComposerText):
     """Enter breaks a line, Ctrl+Enter saves."""
 
+    def gave_away(self, text: str) -> bool:
+        return False  # A reply has no attachments.
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if enter and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
@@ -202,7 +205,7 @@ class ReplyEditor(QFrame):
         self.text.can_be_left = True
         self.text.most_lines = MOST_LINES_SEEN
         named(self.text, "editReplyText", tr("Edit the reply"))
-        self.text.setPlaceholderText("")
+        self.text.placeholder = ""
         self.text.setProperty("class", "field")
         cancel, save = tr("Cancel"), tr("Save as a new version")
         self._cancel = Button(cancel, name="editReplyCancel", spoken=cancel)

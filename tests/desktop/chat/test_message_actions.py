@@ -10,10 +10,11 @@ from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.compose.message_editor import InsertDialog
+from desktop.chat.compose.message_editor import LONG_PASTE, InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.rows.message_row import MessageRow
 from desktop.store.tables import messages
+from desktop.widgets.long_text import LongText
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, type_in, words
@@ -232,6 +233,21 @@ async def test_T3_an_edited_reply_is_a_new_version_and_can_be_continued(
     assert words(app, "replyEnding") == "Edited by you."
     press(app, "turnBack")
     await until(lambda: shown(app) == ["one", "It is red.", "two", "second"])
+
+
+async def test_a_long_text_that_is_pasted_into_a_reply_is_in_the_reply(
+    app: App, engine: FakeEngine
+) -> None:
+    await talk(app, engine, ("one", "first"))
+    choose(app, "first", "Edit the reply")
+    field = find(app, LongText, "editReplyText")
+    assert field.placeholderText() == ""
+    field.selectAll()
+    field.take_text("long " * LONG_PASTE)
+    await until(field.is_complete)
+    press(app, "editReplySave")
+    await until(lambda: shown(app)[1].startswith("long "))
+    assert shown(app)[1].split() == ["long"] * LONG_PASTE
 
 
 async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
