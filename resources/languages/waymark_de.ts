@@ -5102,10 +5102,6 @@ Modell: {model}</translation>
         <translation>Eingefügter Text, {count} Zeichen</translation>
     </message>
     <message>
-        <source>Adding a pasted text</source>
-        <translation>Hinzufügen eines eingefügten Textes</translation>
-    </message>
-    <message>
         <source>{name} was not added as pictures: at most {most} pages are possible. Press the document to choose pages first.</source>
         <translation>{name} wurde nicht als Bilder hinzugefügt: Höchstens {most} Seiten sind möglich. Drücken Sie auf das Dokument, um zuerst Seiten zu wählen.</translation>
     </message>
