@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.events import Beat
-from core.watchdog import (
-    STEP_LIMIT_S,
-    TICK_S,
-    Health,
-    Watchdog,
-    progress,
-    step_limit,
-    step_limit_s,
-)
+from core.watchdog import STEP_LIMIT_S, TICK_S, Health, Watchdog, progress, step_limit, step_limit_s
 
 
 def beat(progress: int = 0, busy: bool = True, limit: float = STEP_LIMIT_S) -> Beat:

@@ -146,3 +146,9 @@ class Conversation(Frozen):
     tools: tuple[Tool, ...] = ()
     created: float = 0.0
     raw: str | None = None
+
+    @property
+    def pictures(self) -> list[ImagePart]:
+        asked = (message for message in self.messages if isinstance(message, UserMessage))
+        parts = (part for message in asked for part in message.content)
+        return [part for part in parts if isinstance(part, ImagePart)]

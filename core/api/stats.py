@@ -24,11 +24,9 @@ class Place(Frozen):
     position: int
 
 
-class HeldCheckpoint(Frozen):
+class HeldCheckpoint(Place):
     """`bytes` counts the recurrent states only."""
 
-    token: int
-    position: int
     bytes: int
 
 

@@ -41,11 +41,9 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
+class Budgets(Limits):
     """Bytes the cache may hold if the settings don't say."""
 
-    host: int = Limits().host
-    device: int = Limits().device
     disk: int = 0
 
 
@@ -75,8 +73,7 @@ class ContextCache:
         self.context_length = context_length
         self.budgets = budgets or Budgets()
         self.throughput = Throughput()
-        limits = Limits(self.budgets.host, self.budgets.device)
-        self.ledger = Ledger(device.type != "cpu", limits)
+        self.ledger = Ledger(device.type != "cpu", self.budgets)
         self.kv_buffer = KVBuffer(specs, device, context_length, self._grow)
         tail = self.kv_buffer.tail
         stateful = any(isinstance(spec, RecurrentSpec) for spec in specs)
@@ -85,7 +82,7 @@ class ContextCache:
         in_window = self._in_window if tail and not stateful else None
         self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger, tail, in_window)
         self.disk = disk or DiskTier(None)
-        self.embeddings = EmbeddingCache(int(limits.host * EMBEDDING_SHARE), self.ledger)
+        self.embeddings = EmbeddingCache(int(self.budgets.host * EMBEDDING_SHARE), self.ledger)
         self._evictor = Evictor(
             self.tree,
             self.embeddings,

@@ -8,12 +8,12 @@ wherever a prefill began.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from core.api.model_info import WINDOW_CHUNK
+from core.cache.state import LayerTensors
 from core.layers.memory import FullAttentionSpec, LayerSpec, kv_size
 
 # Rows the KV buffer grows by: small beside any context, and few enough calls.
@@ -26,33 +26,18 @@ Specs = Mapping[int, FullAttentionSpec]
 """By the index of a layer's spec in the model's `layer_specs`."""
 
 
-@dataclass(frozen=True, slots=True)
-class KVRows:
+class KVRows(LayerTensors):
     """Keys and values, or latents, [tokens, heads, head_dim] of consecutive tokens."""
-
-    layers: Mapping[int, tuple[Tensor, ...]]
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(rows.nbytes for layer in self.layers.values() for rows in layer)
 
     @property
     def num_tokens(self) -> int:
         return next((held[0].shape[0] for held in self.layers.values()), 0)
 
     def matches(self, specs: Specs, num_tokens: int) -> bool:
-        declared = {
+        return self.kinds == {
             layer: [((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)] * spec.num_rows
             for layer, spec in specs.items()
         }
-        kinds = {
-            layer: [(tuple(rows.shape), rows.dtype) for rows in held]
-            for layer, held in self.layers.items()
-        }
-        return kinds == declared
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> KVRows:
-        return KVRows({layer: tuple(map(change, held)) for layer, held in self.layers.items()})
 
     def cut(self, start: int, end: int) -> KVRows:
         return self.map(lambda rows: rows[start:end])

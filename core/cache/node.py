@@ -6,7 +6,7 @@ import array
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from core.api.prompt import EDGES, ORIGIN, Cut, CutKind, Run, TextRun
@@ -19,43 +19,29 @@ Role = Literal["system", "user", "reply", "pause", "edge"]
 REMEMBERED_KEYS = 65_536
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Node:
     """`rows` is KV outside the buffer, `role` whose message ends with the run, `owners` the chats
     that used it. `tail` has the run's last rows in sliding windows, which `tail_uses` checkpoints
     at its end or soon below need."""
 
-    __slots__ = (
-        "checkpoint",
-        "children",
-        "end",
-        "in_kv_buffer",
-        "key",
-        "last_used",
-        "num_checkpoints",
-        "owners",
-        "parent",
-        "role",
-        "rows",
-        "run",
-        "tail",
-        "tail_uses",
-    )
+    key: bytes
+    parent: Node | None
+    run: Run | None
+    end: Cut = field(init=False)
+    children: dict[bytes, Node] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    num_checkpoints: int = 0  # at this node and below
+    rows: KVRows | None = None
+    in_kv_buffer: bool = False
+    tail: KVRows | None = None
+    tail_uses: int = 0
+    last_used: int = 0
+    role: Role | None = None
+    owners: set[str] = field(default_factory=set)
 
-    def __init__(self, key: bytes, parent: Node | None, run: Run | None) -> None:
-        self.key = key
-        self.parent = parent
-        self.run = run
-        self.end: Cut = run.end if run is not None else ORIGIN
-        self.children: dict[bytes, Node] = {}
-        self.checkpoint: Checkpoint | None = None
-        self.num_checkpoints = 0  # at this node and below
-        self.rows: KVRows | None = None
-        self.in_kv_buffer = False
-        self.tail: KVRows | None = None
-        self.tail_uses = 0
-        self.last_used = 0
-        self.role: Role | None = None
-        self.owners: set[str] = set()
+    def __post_init__(self) -> None:
+        self.end = self.run.end if self.run is not None else ORIGIN
 
     @property
     def is_stop(self) -> bool:

@@ -4,23 +4,46 @@ decode updates one in place."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from core.layers.memory import LayerSpec, LayerState, RecurrentSpec
+from core.layers.memory import LayerSpec, RecurrentSpec
 
 _LOG = logging.getLogger(__name__)
 _HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
-class RecurrentState:
-    layers: Mapping[int, LayerState]
+class LayerTensors:
+    """By the index of a layer's spec in the model's `layer_specs`."""
 
+    layers: Mapping[int, tuple[Tensor, ...]]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return [tensor for held in self.layers.values() for tensor in held]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors)
+
+    @property
+    def kinds(self) -> dict[int, list[tuple[tuple[int, ...], torch.dtype]]]:
+        return {
+            layer: [(tuple(tensor.shape), tensor.dtype) for tensor in held]
+            for layer, held in self.layers.items()
+        }
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)({layer: tuple(map(change, held)) for layer, held in self.layers.items()})
+
+
+class RecurrentState(LayerTensors):
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
         return cls(
@@ -29,14 +52,8 @@ class RecurrentState:
                     torch.zeros((), dtype=tensor.dtype, device=device).expand(tensor.shape)
                     for tensor in spec.tensors
                 )
-                for layer, spec in enumerate(specs)
-                if isinstance(spec, RecurrentSpec)
+                for layer, spec in _recurrent(specs)
             }
-        )
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> RecurrentState:
-        return RecurrentState(
-            {layer: tuple(map(change, state)) for layer, state in self.layers.items()}
         )
 
     def room(self) -> RecurrentState:
@@ -50,21 +67,15 @@ class RecurrentState:
             for own, given in zip(self.layers[layer], state, strict=True):
                 own.copy_(given)
 
-    @property
-    def num_bytes(self) -> int:
-        return sum(tensor.nbytes for state in self.layers.values() for tensor in state)
-
     def matches(self, specs: Sequence[LayerSpec]) -> bool:
-        declared = {
+        return self.kinds == {
             layer: [(tensor.shape, tensor.dtype) for tensor in spec.tensors]
-            for layer, spec in enumerate(specs)
-            if isinstance(spec, RecurrentSpec)
+            for layer, spec in _recurrent(specs)
         }
-        found = {
-            layer: [(tuple(tensor.shape), tensor.dtype) for tensor in state]
-            for layer, state in self.layers.items()
-        }
-        return declared == found
+
+
+def _recurrent(specs: Sequence[LayerSpec]) -> Iterator[tuple[int, RecurrentSpec]]:
+    return ((n, spec) for n, spec in enumerate(specs) if isinstance(spec, RecurrentSpec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,9 @@ class HostCopies:
             return checkpoint.to(_HOST)
         self._under_way = [(due, source) for due, source in self._under_way if not due.query()]
         try:
-            copies, arrival = self._copier.begin(_tensors(checkpoint))
+            copies, arrival = self._copier.begin(
+                [*checkpoint.state.tensors, checkpoint.last_hidden]
+            )
         except RuntimeError as error:
             _LOG.warning("Checkpoints are copied one after the other: %s", error)
             self._copier = None
@@ -137,11 +150,6 @@ class HostCopies:
     def wait(self) -> None:
         while self._under_way:
             self._under_way.pop()[0].synchronize()
-
-
-def _tensors(checkpoint: Checkpoint) -> list[Tensor]:
-    states = checkpoint.state.layers.values()
-    return [*(tensor for state in states for tensor in state), checkpoint.last_hidden]
 
 
 def _with_tensors(checkpoint: Checkpoint, tensors: Sequence[Tensor]) -> Checkpoint:

@@ -8,14 +8,15 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NoReturn, Protocol
 
 from pydantic import BaseModel, TypeAdapter
 
-from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.client.codec import Message, decode, encode, read_frame
-from core.client.programs import become_child, clean_environment
+from core.api.errors import EngineDiedError, InternalError, ProtocolError, WaymarkError
+from core.client.codec import Message, decode, read_frame, send
+from core.client.programs import become_child
 from core.client.traces import print_trace
 from core.client.transport import Transport
 
@@ -51,12 +52,7 @@ class Child(Generic[Message]):
         async with self._starting:
             if self._process is not None:
                 return
-            try:
-                self._process = await Transport.spawn(
-                    self._command, self._log_file, self._messages, clean_environment()
-                )
-            except OSError as error:
-                raise EngineDiedError(f"A process could not be started: {error}.") from error
+            self._process = await Transport.spawn(self._command, self._log_file, self._messages)
             self._listening = asyncio.ensure_future(self._listen(self._process))
             await self.send(first)
 
@@ -102,12 +98,8 @@ def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: 
     sends an event."""
     commands, events = become_child()
 
-    def emit(event: BaseModel) -> None:
-        events.write(encode(event))
-        events.flush()
-
     async def serve() -> None:
-        service = make(emit)
+        service = make(partial(send, events))
         async for message in incoming(commands, messages):
             await service.take(message)
         await asyncio.wait_for(service.close(), ENDING_S)
@@ -117,9 +109,23 @@ def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: 
     except (BrokenPipeError, TimeoutError):
         pass
     finally:
-        # A thread may wait for a disk that doesn't answer.
+        end_process()
+
+
+def end_process() -> NoReturn:
+    """At once: a thread may wait for a disk that doesn't answer."""
+    try:
         sys.stderr.flush()
+    finally:  # also of a thread whose errors nobody reads
         os._exit(0)
+
+
+def named(error: BaseException) -> WaymarkError:
+    """An error for a person: the message of an unexpected one may quote what people wrote."""
+    if isinstance(error, WaymarkError):
+        return error
+    print_trace(error)
+    return InternalError(f"An unexpected error occurred ({type(error).__name__}).")
 
 
 async def incoming(stream: BinaryIO, messages: TypeAdapter[Message]) -> AsyncIterator[Message]:

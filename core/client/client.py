@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.api.commands import Answered, Cancel, Command, Flush, Last_co, LoadModel, UnloadModel
@@ -18,7 +18,7 @@ from core.api.events import Answer, Event, Failed, Loaded, Loading
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.life import EngineState, WorkerLife
-from core.client.requests import Request, RequestTable
+from core.client.requests import Request, RequestTable, spawn
 from core.client.transport import default_command
 
 # The longest wait when the window closes, and the part of it spent on writing.
@@ -142,11 +142,11 @@ class EngineClient:
         """Iterate over the request for its events, or wait for the last one."""
         self._active_at = time.monotonic()
         request = self._requests.open(command, self.cancel)
-        self._spawn_task(self._send(request.command))
+        spawn(self._send(request.command), self._tasks)
         return request
 
     def cancel(self, request: int) -> None:
-        self._spawn_task(self._send(Cancel(target=request)))
+        spawn(self._send(Cancel(target=request)), self._tasks)
 
     async def _send(self, command: Command) -> None:
         # The lock keeps commands in order: Cancel after its Generate.
@@ -180,7 +180,7 @@ class EngineClient:
         """
         settings, self._settings = self._settings, None
         if settings is not None:
-            self._spawn_task(self._reloaded(self._start_load(settings), settings))
+            spawn(self._reloaded(self._start_load(settings), settings), self._tasks)
 
     async def _reloaded(self, request: Request[Loaded], settings: ModelSettings) -> None:
         words = ""
@@ -192,8 +192,3 @@ class EngineClient:
                 return
             words = f"The model could not be loaded again: {error.message}"
         self._changed(EngineState.READY, words)
-
-    def _spawn_task(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -42,6 +42,11 @@ def encode(message: BaseModel) -> bytes:
     return frame(body, attached, MAX_FRAME_BYTES)
 
 
+def send(stream: BinaryIO, message: BaseModel) -> None:
+    stream.write(encode(message))
+    stream.flush()
+
+
 def frame(body: bytes, attached: bytes = b"", most: int = MAX_FRAME_BYTES) -> bytes:
     length = len(body) + (len(attached) + len(_ATTACHED) if attached else 0)
     if length > most:

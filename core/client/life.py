@@ -109,12 +109,9 @@ class WorkerLife:
         await self._transport.send(command)
 
     async def _spawn(self) -> None:
-        try:
-            transport = await Transport.spawn(
-                self._command, self._log_file, EVENTS, worker_environment()
-            )
-        except OSError as error:
-            raise EngineDiedError(f"The engine could not be started: {error}.") from error
+        transport = await Transport.spawn(
+            self._command, self._log_file, EVENTS, worker_environment(), "The engine"
+        )
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
         except BaseException as error:

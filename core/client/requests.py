@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo, WaymarkError
@@ -58,6 +58,13 @@ class Request(Generic[Last_co]):
             if on_event is not None:
                 on_event(event)
         raise AssertionError("a request ends with its last event")
+
+
+def spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    """Keep the task in `tasks` until it ends: asyncio refers to it weakly."""
+    task = asyncio.ensure_future(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 class RequestTable:

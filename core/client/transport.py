@@ -71,8 +71,10 @@ class Transport(Generic[Message]):
         command: Sequence[str],
         log_file: Path | None,
         events: TypeAdapter[Message],
-        environment: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+        name: str = "A process",
     ) -> Transport[Message]:
+        """Raises EngineDiedError, which calls the process `name`."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -81,13 +83,13 @@ class Transport(Generic[Message]):
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=ROOT,
-                env=environment,
+                env=clean_environment() if environment is None else environment,
                 creationflags=hidden_window(),
             )
-        except OSError:
+        except OSError as error:
             if log is not None:
                 log.close()
-            raise
+            raise EngineDiedError(f"{name} could not be started: {error}.") from error
         transport = cls(process, log, events)
         transport._job = contain(process.pid)
         return transport

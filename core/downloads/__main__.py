@@ -16,8 +16,7 @@ from core.api.errors import (
     NotRegularFileError,
     WaymarkError,
 )
-from core.client.child import run_child
-from core.client.traces import print_trace
+from core.client.child import named, run_child
 from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
 from core.downloads.jobs import Job, claimed, free_bytes, in_the_way, publish, read
 from core.downloads.messages import (
@@ -242,7 +241,7 @@ class Service:
             found = await self._patiently(ask)
             self._emit(Found(request=request, repositories=found))
         except Exception as error:
-            self._emit(Refused(request=request, error=_named(error).info()))
+            self._emit(Refused(request=request, error=named(error).info()))
 
     async def _patiently(
         self, ask: Callable[[], Awaitable[tuple[Repository, ...]]]
@@ -265,16 +264,9 @@ class Service:
         if task.cancelled():
             self._emit(Paused(work=work))
         elif (error := task.exception()) is not None:
-            self._emit(Stopped(work=work, error=_named(error).info()))
+            self._emit(Stopped(work=work, error=named(error).info()))
         else:
             self._emit(Completed(work=work, path=str(task.result())))
-
-
-def _named(error: BaseException) -> WaymarkError:
-    if isinstance(error, WaymarkError):
-        return error
-    print_trace(error)
-    return InternalError(f"An unexpected error occurred ({type(error).__name__}).")
 
 
 def main() -> None:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from core.api.chat import ImagePart
 from core.api.commands import (
+    ClearCache,
+    Command,
     CountPrompt,
     CountTokens,
     DeleteMatrices,
@@ -25,10 +28,14 @@ from core.api.commands import (
     IdleWork,
     LoadModel,
     Predict,
+    PrefillDraft,
+    PrefillReply,
     RenderImage,
+    UnloadModel,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
+    Answer,
     Counted,
     Done,
     Edited,
@@ -45,7 +52,7 @@ from core.api.params import ModelSettings
 from core.cache.disk.store import forget
 from core.engine.cancel import CancelFlag
 from core.engine.idle_work import IdlePrefill
-from core.engine.images import image_parts, naming
+from core.engine.images import naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
@@ -57,6 +64,8 @@ from core.weights.memory import release_to_system
 # Time for writing contexts to disk before a model is unloaded.
 WRITE_OUT_S = 5.0
 Emit = Callable[[Event], None]
+# Carries out a command of one class; None is answered by Done.
+Handler = Callable[[Any, CancelFlag], Answer | None]
 
 
 class Engine:
@@ -64,6 +73,25 @@ class Engine:
         self.loaded: LoadedModel | None = None
         # Separate from the loaded model's, so that a thumbnail waits for no reply.
         self._decoder = PictureDecoder()
+
+    def handlers(self, emit: Emit) -> dict[type[Command], Handler]:
+        return {
+            LoadModel: lambda command, flag: self.load(command, flag, emit),
+            UnloadModel: lambda command, flag: self.unload(),
+            Generate: lambda command, flag: self.generate(command, flag, emit),
+            PrefillReply: self.prepare,
+            PrefillDraft: self.prepare,
+            Predict: self.predict,
+            DescribeImage: lambda command, flag: self.describe(command),
+            RenderImage: lambda command, flag: self.render_image(command),
+            CountPrompt: self.count_prompt,
+            CountTokens: lambda command, flag: self.count_tokens(command),
+            EditReply: lambda command, flag: self.edit_reply(command),
+            ClearCache: lambda command, flag: self.clear_cache(),
+            Forget: lambda command, flag: self.forget(command),
+            DeleteMatrices: lambda command, flag: self.delete_matrices(command),
+            Flush: self.flush,
+        }
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
         """The present model stays if the load fails, or goes first if memory holds only one."""
@@ -218,7 +246,7 @@ class Engine:
         loaded = self._needed("There is no model to count with.")
         conversation = command.conversation
         try:
-            images = loaded.catalog.segments(image_parts(conversation), flag.check)
+            images = loaded.catalog.segments(conversation.pictures, flag.check)
             grid = loaded.settings.grid
             prompt = loaded.text.render(conversation, images, command.thinking, grid).prompt
         finally:

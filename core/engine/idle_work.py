@@ -22,7 +22,7 @@ from core.api.events import Predicted, Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
 from core.engine.cancel import CancelFlag
-from core.engine.images import Pictures, image_parts
+from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
 from core.engine.passes.prefill import Prefill
 from core.engine.stats import (
@@ -52,7 +52,7 @@ class IdlePrefill:
     def run(self) -> Prepared:
         """Raises RequestCancelled; finished runs are kept."""
         loaded, command = self._loaded, self._command
-        parts = image_parts(command.conversation)
+        parts = command.conversation.pictures
         try:
             pictures = Pictures(
                 loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
@@ -81,7 +81,7 @@ class IdlePrefill:
     def predict(self) -> Predicted:
         loaded, conversation = self._loaded, self._command.conversation
         try:
-            images = loaded.catalog.segments(image_parts(conversation), self._flag.check)
+            images = loaded.catalog.segments(conversation.pictures, self._flag.check)
             prompt = whole = self._prompt(conversation, images)
             if not _awaits_reply(conversation):
                 runs = reply_runs(self._prompt, conversation, images)

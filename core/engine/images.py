@@ -13,23 +13,13 @@ import torch
 from torch import Tensor
 
 from core import watchdog
-from core.api.chat import Conversation, ImagePart, UserMessage
+from core.api.chat import ImagePart
 from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.cache.embeddings import EmbeddingCache, SideEmbeddings
 from core.models.decoder import Decoder
 from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
 from core.vision.processor import PictureProcessor, ProcessedImage
-
-
-def image_parts(conversation: Conversation) -> list[ImagePart]:
-    return [
-        part
-        for message in conversation.messages
-        if isinstance(message, UserMessage)
-        for part in message.content
-        if isinstance(part, ImagePart)
-    ]
 
 
 @contextmanager

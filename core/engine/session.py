@@ -19,7 +19,7 @@ from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.drafting.speculation import Drafter, HeadDrafter, LookupDrafter, Speculation
-from core.engine.images import Pictures, image_parts
+from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
@@ -65,7 +65,7 @@ class Session:
 
     def _render(self) -> None:
         command, loaded = self._command, self._loaded
-        parts = image_parts(command.conversation)
+        parts = command.conversation.pictures
         self._pictures = Pictures(
             loaded.model, loaded.catalog, parts, self._context.embeddings, self._flag.check
         )

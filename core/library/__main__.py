@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import os
 import platform
-import sys
 import threading
 import time
 from bisect import bisect_left
@@ -24,7 +23,8 @@ from pydantic import Field, ValidationError
 
 from core.api.errors import BrokenConfigError, WaymarkError
 from core.api.params import Frozen, ModelSettings
-from core.client.codec import decode, encode, read_frame
+from core.client.child import end_process
+from core.client.codec import decode, read_frame, send
 from core.client.programs import become_child
 from core.gguf.library import PART_NAME, find_towers
 from core.library.messages import (
@@ -94,7 +94,7 @@ class Survey:
         if missing or again or self._device is None or self._device.total:
             self._read(missing, states, again)
         else:
-            self._emit(self._device)
+            send(self._events, self._device)
         self._store()
 
     def _other_choice(self) -> bool:
@@ -121,9 +121,9 @@ class Survey:
         self._device = Device(
             name=device.type, free=memory[0], total=memory[1], speeds=machine.speeds()
         )
-        self._emit(self._device)
+        send(self._events, self._device)
         for path in paths:
-            self._emit(Reading(path=path))
+            send(self._events, Reading(path=path))
             self._tell(states[path], read_facts(Path(path), machine))
             if time.monotonic() - self._stored > STORE_EVERY_S:
                 self._store()
@@ -142,12 +142,8 @@ class Survey:
 
     def _send(self) -> None:
         if self._waiting:
-            self._emit(Described(models=tuple(self._waiting)))
+            send(self._events, Described(models=tuple(self._waiting)))
         self._waiting, self._sent = [], time.monotonic()
-
-    def _emit(self, event: Reading | Described | Device) -> None:
-        self._events.write(encode(event))
-        self._events.flush()
 
     def _store(self) -> None:
         self._stored = time.monotonic()
@@ -210,12 +206,12 @@ def _files_of(path: Path, names_in: Callable[[Path], list[str]]) -> list[Path]:
     return [*(path.parent / name for name in own), *find_towers(path)[:1]]
 
 
-def _end_with(commands: BinaryIO) -> None:
-    """End this process when the window closes the pipe."""
+def _when_closed(commands: BinaryIO, act: Callable[[], object]) -> None:
+    """Call `act` in another thread when the window closes the pipe."""
 
     def wait() -> None:
         commands.read(1)
-        os._exit(0)
+        act()
 
     threading.Thread(target=wait, daemon=True).start()
 
@@ -223,17 +219,11 @@ def _end_with(commands: BinaryIO) -> None:
 def move(asked: Move, commands: BinaryIO, events: BinaryIO) -> None:
     """The window cancels it by closing the pipe."""
     ended, told = threading.Event(), [0.0]
-
-    def wait() -> None:
-        commands.read(1)
-        ended.set()
-
-    threading.Thread(target=wait, daemon=True).start()
+    _when_closed(commands, ended.set)
 
     def emit(event: Moving | Moved) -> None:
         with contextlib.suppress(BrokenPipeError):  # what was begun is carried through
-            events.write(encode(event))
-            events.flush()
+            send(events, event)
 
     def tell(done: int, total: int) -> None:
         if time.monotonic() - told[0] > EVERY_S:
@@ -263,12 +253,10 @@ def main() -> None:
     with contextlib.suppress(BrokenPipeError):
         if isinstance(asked, Move):
             move(asked, commands, events)
-            os._exit(0)
-        _end_with(commands)
-        Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
-    sys.stderr.flush()
-    # The thread waits for the window.
-    os._exit(0)
+        else:
+            _when_closed(commands, end_process)
+            Survey(events, Path(asked.cache), Path(asked.contexts)).run(asked.paths, asked.again)
+    end_process()
 
 
 if __name__ == "__main__":

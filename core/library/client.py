@@ -9,7 +9,7 @@ from pathlib import Path
 
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
 from core.client.blobs import read_regular
-from core.client.programs import clean_environment, program
+from core.client.programs import program
 from core.client.requests import EngineError
 from core.client.transport import Transport
 from core.library.messages import (
@@ -38,10 +38,6 @@ def _unreadable(path: str) -> ModelFacts:
     return ModelFacts(path=path, trouble=error.info())
 
 
-def _is_text(path: str) -> bool:
-    return path == path.encode(errors="replace").decode()
-
-
 class LibraryClient:
     def __init__(
         self,
@@ -62,7 +58,7 @@ class LibraryClient:
         Raises EngineDiedError if the process can't be started or ends again and again.
         """
         # A name that is no text can't be sent.
-        left = [path for path in paths if _is_text(path)]
+        left = [path for path in paths if path == path.encode(errors="replace").decode()]
         for path in set(paths).difference(left):
             self._heard(Described(models=(_unreadable(path),)))
         for _ in range(MOST_ENDINGS):
@@ -152,8 +148,5 @@ class LibraryClient:
             write_whole(self._journal, MOVES.dump_json(moves))
 
     async def _start(self) -> Transport[LibraryEvent]:
-        try:
-            return await Transport.spawn(self._command, None, EVENTS, clean_environment())
-        except OSError as error:
-            words = f"The process that reads models could not be started: {error}."
-            raise EngineDiedError(words) from error
+        name = "The process that reads models"
+        return await Transport.spawn(self._command, None, EVENTS, name=name)

@@ -168,18 +168,13 @@ def tokenizer_of(reply: Reply) -> str:
 
 def has_ids(reply: Reply) -> bool:
     """True for a chat of texts with a reply whose ids the server reported."""
-    messages = reply.generate.conversation.messages
-    pictures = any(
-        isinstance(part, ImagePart)
-        for message in messages
-        if isinstance(message, UserMessage)
-        for part in message.content
-    )
+    conversation = reply.generate.conversation
+    messages = conversation.messages
     thinks = reply.generate.thinking or any(
         message.reasoning for message in messages if isinstance(message, AssistantMessage)
     )
     sampled = any(_is_sampled(message, tokenizer_of(reply)) for message in messages)
-    return sampled and not pictures and not thinks
+    return sampled and not conversation.pictures and not thinks
 
 
 async def prompt_ids(

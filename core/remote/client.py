@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from core.api.errors import EngineDiedError, WaymarkError
 from core.api.events import Failed, Finished
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import Answers, Request, RequestTable
+from core.client.requests import Answers, Request, RequestTable, spawn
 from core.remote.messages import FROM_REMOTE, Connect, FromRemote, Look, Looked, RemoteServer, Reply
 
 # A process that works answers Cancel at once.
@@ -49,7 +49,7 @@ class RemoteClient:
         request = self._replies.open(command, self._cancel)
         numbered = command.model_copy(update={"request": request.id})
         reply = Reply(server=server, model=model, key=key, generate=numbered)
-        self._spawn(self._send_reply(reply, request.id, proxy))
+        spawn(self._send_reply(reply, request.id, proxy), self._tasks)
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
@@ -61,12 +61,12 @@ class RemoteClient:
         await self._child.close()
 
     def _cancel(self, number: int) -> None:
-        self._spawn(self._send_cancel(number))
+        spawn(self._send_cancel(number), self._tasks)
         asyncio.get_running_loop().call_later(CANCEL_PATIENCE_S, self._end_if_hung, number)
 
     def _end_if_hung(self, number: int) -> None:
         if number in self._replies.open_numbers:
-            self._spawn(self.close())
+            spawn(self.close(), self._tasks)
 
     async def _send_reply(self, reply: Reply, number: int, proxy: str) -> None:
         try:
@@ -90,11 +90,6 @@ class RemoteClient:
                 await self._child.send(message)
             except EngineDiedError as error:
                 raise _died() from error
-
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _take(self, event: FromRemote) -> None:
         if isinstance(event, Looked):

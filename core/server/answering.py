@@ -11,7 +11,6 @@ from typing import Protocol
 from core.api.chat import (
     AssistantMessage,
     Conversation,
-    ImagePart,
     TextPart,
     ToolCall,
     ToolMessage,
@@ -23,8 +22,7 @@ from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError,
 from core.api.events import AnswerToken, Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
-from core.api.reply_format import ReplyFormat
-from core.client.requests import EngineError, Request
+from core.client.requests import EngineError, Request, spawn
 from core.server.calls import CallPart, CallReader, Piece
 from core.server.held import HeldReplies, Placed
 from core.server.kept_replies import KeptReplies
@@ -144,12 +142,6 @@ class Answering:
             tokens = f"{self.model.context_length:,} tokens"
             words = f"It has more characters or messages than {tokens} can have."
             raise Refusal.of(PromptTooLongError(words, 0).info(), ask.prompt_field)
-        pictures = any(
-            isinstance(part, ImagePart)
-            for message in ask.conversation.messages
-            if isinstance(message, UserMessage)
-            for part in message.content
-        )
         called = any(
             isinstance(message, ToolMessage)
             or (isinstance(message, AssistantMessage) and bool(message.calls))
@@ -162,7 +154,7 @@ class Answering:
                 "tools" if ask.conversation.tools else ask.prompt_field,
                 code="tools_unsupported",
             )
-        if pictures and not self.model.vision:
+        if ask.conversation.pictures and not self.model.vision:
             raise Refusal(f"{self.model.name} can't see pictures.", ask.prompt_field)
 
     async def _generate(
@@ -177,7 +169,7 @@ class Answering:
                 chat="" if side else chat,
                 side=side,
                 sampling=ask.sampling,
-                format=ask.format or self._call_format(ask),
+                format=ask.format or ask.tools.format(self.model.tools),
                 logprobs=ask.logprobs,
                 thinking=self._thinking(ask),
                 cache=self.cache,
@@ -218,9 +210,6 @@ class Answering:
         tools, syntax = ask.conversation.tools, self.model.tools
         return CallReader(syntax, tools) if tools and syntax is not None else None
 
-    def _call_format(self, ask: Ask) -> ReplyFormat | None:
-        return ask.tools.format(self.model.tools) if self.model.tools is not None else None
-
     def _thinking(self, ask: Ask) -> Thinking:
         """A format lets a model think unless it is told not to, with or without a switch."""
         return ask.thinking if self.model.thinking_switch or ask.thinking is False else None
@@ -243,9 +232,7 @@ class Answering:
         request = self._preparing[placed.branch.chat] = self.client.ask(command)
         while len(self._preparing) > _MOST_PREPARING:
             self._preparing.popitem(last=False)[1].cancel()
-        task = asyncio.ensure_future(self._follow(placed.branch.chat, request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        spawn(self._follow(placed.branch.chat, request), self._tasks)
 
     async def _follow(self, chat: str, request: Request[Prepared]) -> None:
         with contextlib.suppress(WaymarkError):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.commands import CountPrompt, Generate, PrefillReply
 from core.api.errors import (
     EngineDiedError,
@@ -27,7 +26,7 @@ from core.api.params import CacheSettings, DraftSettings
 from core.client.child import Child
 from core.client.client import EngineClient
 from core.client.programs import program
-from core.client.requests import Request
+from core.client.requests import Request, spawn
 from core.server.messages import (
     FROM_SERVER,
     Answered,
@@ -122,7 +121,7 @@ class LocalServer:
             return
         command = message.command
         if isinstance(command, UseModel):
-            self._spawn_task(self._answer_use(command))
+            spawn(self._answer_use(command), self._tasks)
         elif not isinstance(command, Generate | PrefillReply | CountPrompt):
             self._drop(command.target)
         elif (error := self._objection(command)) is not None:
@@ -133,7 +132,8 @@ class LocalServer:
     def _objection(self, command: Generate | PrefillReply | CountPrompt) -> WaymarkError | None:
         if self._served.model is None or self._served.asleep:
             return NoModelError("No model is loaded at the moment.")
-        if not all(_is_below(path, self._pictures) for path in _paths(command.conversation)):
+        pictures = command.conversation.pictures
+        if not all(_is_below(each.path, self._pictures) for each in pictures):
             return InvalidRequestError("A picture is not one that was sent.")
         return None
 
@@ -146,7 +146,7 @@ class LocalServer:
             ours |= {"draft": draft, "probe": None}
         request = self._engine.ask(command.model_copy(update=ours))
         self._open[command.request] = request
-        self._spawn_task(self._pass_on(command.request, request))
+        spawn(self._pass_on(command.request, request), self._tasks)
 
     async def _pass_on(self, number: int, request: Request[Any]) -> None:
         async for event in request:
@@ -181,12 +181,7 @@ class LocalServer:
                 await self._child.send(message)
 
         if self._child.pid is not None:
-            self._spawn_task(send())
-
-    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            spawn(send(), self._tasks)
 
     def _ended(self) -> None:
         for number in list(self._open):
@@ -195,16 +190,6 @@ class LocalServer:
         if not self._closing:
             words = "Its process ended; switch it on again."
             self._heard(EngineDiedError(words, "The local server stopped").info())
-
-
-def _paths(conversation: Conversation) -> list[str]:
-    return [
-        part.path
-        for message in conversation.messages
-        if isinstance(message, UserMessage)
-        for part in message.content
-        if isinstance(part, ImagePart)
-    ]
 
 
 def _is_below(path: str, folder: Path) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -17,8 +15,8 @@ from core.api.commands import Cancel, Last_co
 from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
-from core.client.child import incoming
-from core.client.codec import encode
+from core.client.child import end_process, incoming
+from core.client.codec import send
 from core.client.programs import become_child
 from core.client.requests import Request, RequestTable
 from core.server.access import Access
@@ -132,12 +130,9 @@ def main() -> None:
 
     def emit(message: BaseModel) -> None:
         with contextlib.suppress(BrokenPipeError):
-            output.write(encode(message))
-            output.flush()
+            send(output, message)
 
     try:
         asyncio.run(serve_window(commands, emit))
     finally:
-        # A thread may wait for a disk that doesn't answer.
-        sys.stderr.flush()
-        os._exit(0)
+        end_process()

@@ -198,9 +198,9 @@ class TextKit:
             return None
         if self.channels is not None:
             reply = split_messages(ids, self.channels, self.tokens.text)
-            return replace(reply, pauses=message.ids.pauses)
-        starts = message.ids.starts_in_reasoning
-        reply = split_reply(ids, starts, self.thinking, self.tokens.is_space)
+        else:
+            starts = message.ids.starts_in_reasoning
+            reply = split_reply(ids, starts, self.thinking, self.tokens.is_space)
         return replace(reply, pauses=message.ids.pauses)
 
 

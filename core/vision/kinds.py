@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from core.vision.configs import (
@@ -217,7 +216,7 @@ class PooledImageProcessor(PictureProcessor):
 
     def _patches(self, width: int, height: int, data: bytes) -> Tensor:
         """[height, width, 3] to [patches, patch x patch x 3], row by row."""
-        return self._patches_of(pixels_of(data).view(1, height, width, 3), self.config.patch_size)
+        return self._patches_of(data, self.config.patch_size, (1, 1, height, width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +280,12 @@ class TileImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        rgb = pixels_of(data)
-        if not layout.rows:
-            return self._patches_of(
-                rgb.view(1, layout.height, layout.width, 3), self.config.patch_size
-            )
-        tile = self.config.tile_size
-        count = layout.rows * layout.columns
-        tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
-        found = self._patches_of(
-            tiles.transpose(1, 2).reshape(count, tile, tile, 3), self.config.patch_size
-        )
-        if self.config.whole_mark is None:
-            return found
-        whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
-        return torch.cat((found, self._patches_of(whole, self.config.patch_size)))
+        config, parts = self.config, []
+        if layout.rows:
+            parts.append((layout.rows, layout.columns, config.tile_size, config.tile_size))
+        if not layout.rows or config.whole_mark is not None:
+            parts.append((1, 1, layout.height, layout.width))
+        return self._patches_of(data, config.patch_size, *parts)
 
 
 def _size_bytes(width: int, height: int) -> bytes:

@@ -126,13 +126,15 @@ class PictureProcessor(ABC):
         digest.update(data)
         return digest.digest()
 
-    def _patches_of(self, rgb: Tensor, patch: int) -> Tensor:
-        """uint8 [pictures, height, width, 3] -> floats [patches, patch x patch x 3], picture by
-        picture, row by row."""
-        pictures, height, width = rgb.shape[:3]
-        split = (pictures, height // patch, patch, width // patch, patch, 3)
-        pixels = self._floats(rgb, -1).view(split).transpose(2, 3)
-        return pixels.reshape(-1, 3 * patch * patch)
+    def _patches_of(self, data: bytes, patch: int, *parts: tuple[int, int, int, int]) -> Tensor:
+        """Patches [patches, patch x patch x 3] of pictures one after the other, row by row: each
+        has (rows, columns) tiles of (height, width) pixels, which come tile by tile."""
+        found, pixels = [], pixels_of(data).split([math.prod(part) for part in parts])
+        for rgb, (rows, columns, height, width) in zip(pixels, parts, strict=True):
+            split = (rows, height // patch, patch, columns, width // patch, patch, 3)
+            tiles = self._floats(rgb, -1).view(split).permute(0, 3, 1, 4, 2, 5, 6)
+            found.append(tiles.reshape(-1, 3 * patch * patch))
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def _floats(self, rgb: Tensor, dim: int) -> Tensor:
         channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]

@@ -34,7 +34,6 @@ from core.vision.processor import (
     PictureProcessor,
     ResizePlan,
     check_size,
-    pixels_of,
 )
 
 PATCHES_OF_TOKEN = 4  # along an edge
@@ -155,25 +154,12 @@ class SliceImageProcessor(PictureProcessor):
         return grids
 
     def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        rgb = pixels_of(data)
-        size = layout.height * layout.width
-        found = [
-            self._patches_of(
-                rgb[:size].view(1, layout.height, layout.width, 3), self.config.patch_size
-            )
-        ]
+        parts = [(1, 1, layout.height, layout.width)]
         if layout.rows:
-            down, across = (
-                layout.slices_height // layout.rows,
-                layout.slices_width // layout.columns,
-            )
-            slices = rgb[size:].view(layout.rows, down, layout.columns, across, 3)
-            found.append(
-                self._patches_of(
-                    slices.transpose(1, 2).reshape(-1, down, across, 3), self.config.patch_size
-                )
-            )
-        return torch.cat(found)
+            height = layout.slices_height // layout.rows
+            width = layout.slices_width // layout.columns
+            parts.append((layout.rows, layout.columns, height, width))
+        return self._patches_of(data, self.config.patch_size, *parts)
 
 
 def _canvas(layout: Layout, grids: Sequence[Grid]) -> tuple[tuple[int, int], ...]:

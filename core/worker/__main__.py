@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from core import watchdog
 from core.api.commands import (
@@ -21,25 +21,13 @@ from core.api.commands import (
     PROTOCOL_VERSION,
     AnyCommand,
     Cancel,
-    ClearCache,
     Command,
-    CountPrompt,
     CountTokens,
-    DeleteMatrices,
-    DescribeImage,
     EditReply,
-    Flush,
-    Forget,
-    Generate,
     LoadModel,
     OfPicture,
     OfPrompt,
     Ping,
-    Predict,
-    PrefillDraft,
-    PrefillReply,
-    RenderImage,
-    UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
 from core.api.events import Answer, Done, Event, Failed, Finished, Hello, Last, Prepared
@@ -56,8 +44,6 @@ if TYPE_CHECKING:
 # Words of torch's RuntimeError on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
-# Carries out a command of one class; None is answered by Done.
-Handler = Callable[[Any, CancelFlag], Answer | None]
 
 # Kernels are compiled and tested at load; disks and drivers may be slow.
 SLOW_STEP_S = 180.0
@@ -132,7 +118,7 @@ class Worker:
         self._commands = commands
         self._outbox = outbox
         self._engine = engine
-        self._handlers = handlers(engine, outbox.emit)
+        self._handlers = engine.handlers(outbox.emit)
         self._inbox = Inbox(outbox.emit)
         self._idle = IdleWriter(engine, checks)
         self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
@@ -198,26 +184,6 @@ class Worker:
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
             # The error's own message may quote what people wrote.
             return Failed(request=request, error=InternalError(place_of(error)).info())
-
-
-def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command], Handler]:
-    return {
-        LoadModel: lambda command, flag: engine.load(command, flag, emit),
-        UnloadModel: lambda command, flag: engine.unload(),
-        Generate: lambda command, flag: engine.generate(command, flag, emit),
-        PrefillReply: engine.prepare,
-        PrefillDraft: engine.prepare,
-        Predict: engine.predict,
-        DescribeImage: lambda command, flag: engine.describe(command),
-        RenderImage: lambda command, flag: engine.render_image(command),
-        CountPrompt: engine.count_prompt,
-        CountTokens: lambda command, flag: engine.count_tokens(command),
-        EditReply: lambda command, flag: engine.edit_reply(command),
-        ClearCache: lambda command, flag: engine.clear_cache(),
-        Forget: lambda command, flag: engine.forget(command),
-        DeleteMatrices: lambda command, flag: engine.delete_matrices(command),
-        Flush: engine.flush,
-    }
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:

@@ -18,8 +18,7 @@ from desktop.chat.transcript import LiveReply, Row
 from desktop.context.idle_prefill import IdlePrefill
 from desktop.context.strip import Strip, prepared_strip
 from desktop.engine.engine_status import EngineStatus
-from desktop.engine.error_words import in_language
-from desktop.i18n import tr
+from desktop.engine.error_words import disk_trouble_words
 from desktop.services import Controller, Services
 from desktop.store.tables.records import Reply
 
@@ -42,11 +41,6 @@ class ContextView:
     reasoned: bool = False
     begun: bool = False
     disk_trouble: str = ""
-
-
-def disk_trouble_words(trouble: str) -> str:
-    words = tr("Contexts can't be saved on disk, so after a restart they are read again: {reason}")
-    return words.format(reason=in_language(trouble))
 
 
 class ContextController(Controller):

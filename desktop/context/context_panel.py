@@ -7,10 +7,11 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers
-from desktop.context.context import ContextView, disk_trouble_words
+from desktop.context.context import ContextView
 from desktop.context.context_strip import ContextStrip, tokens_words
 from desktop.context.fills import ByteBars
 from desktop.context.strip import Strip
+from desktop.engine.error_words import disk_trouble_words
 from desktop.i18n import tr
 from desktop.numbers import count_of, format_count
 from desktop.widgets.layouts import column

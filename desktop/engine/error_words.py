@@ -12,6 +12,7 @@ from functools import cache
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from core.api.errors import ErrorInfo, WaymarkError
+from desktop.i18n import tr
 
 _TITLES = (
     QT_TRANSLATE_NOOP("", "Something went wrong"),
@@ -364,3 +365,8 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(
         "".join(f"(?P<{part}>.*)" if at % 2 else re.escape(part) for at, part in parts), re.DOTALL
     )
+
+
+def disk_trouble_words(trouble: str) -> str:
+    words = tr("Contexts can't be saved on disk, so after a restart they are read again: {reason}")
+    return words.format(reason=in_language(trouble))

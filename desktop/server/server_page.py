@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from core.server.messages import RequestSeen
 from desktop import theme
-from desktop.context.context import disk_trouble_words
+from desktop.engine.error_words import disk_trouble_words
 from desktop.i18n import tr
 from desktop.number_format import number
 from desktop.numbers import format_count

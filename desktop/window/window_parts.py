@@ -126,15 +126,8 @@ class WindowParts(QObject):
         self.search = SearchController(folders, self.tasks)
         self.compare = CompareController(services)
         self.compare.kept.connect(self.chats.read_again)
-        self.deletion = Deletion(
-            services,
-            self.chats,
-            self.chat,
-            self.pictures,
-            self.search,
-            folders,
-            self.compare.digests,
-        )
+        cleared = self.chats, self.chat, self.pictures, self.search
+        self.deletion = Deletion(services, *cleared, folders, self.compare.digests)
         self.export = ExportController(services, self.chats, self.pictures)
         self.backup = BackupController(services, self.chats, self.export, folders)
         for each in (self.engine, self.deletion, self.settings, self.context):

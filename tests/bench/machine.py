@@ -77,11 +77,7 @@ class Limits:
         """Bytes a second of the fastest of three ways to read memory from end to end."""
         first, second = self._memory.chunk(2)
         streams = self._memory.view(STREAMS, -1)
-        ways = (
-            lambda: torch.dot(first, second),
-            lambda: streams.sum(1),
-            lambda: streams.amax(1),
-        )
+        ways = (lambda: torch.dot(first, second), lambda: streams.sum(1), lambda: streams.amax(1))
         found = self._memory.nbytes / min(map(seconds_of, ways))
         self.taken[READING].append(found)
         return found

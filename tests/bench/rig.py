@@ -16,10 +16,7 @@ from unittest import mock
 
 from torch import Tensor
 
-from core.api.chat import (
-    Conversation,
-    Message,
-)
+from core.api.chat import Conversation, Message
 from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
@@ -28,7 +25,6 @@ from core.api.stats import RequestStats
 from core.cache.context import ContextCache
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
 from kernels.dispatch import Backend
 from kernels.ops import Attend
@@ -187,7 +183,7 @@ class Rig:
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
         conversation = Conversation(messages=tuple(messages))
-        images = self.loaded.catalog.segments(image_parts(conversation), lambda: None)
+        images = self.loaded.catalog.segments(conversation.pictures, lambda: None)
         rendered = self.loaded.text.render(conversation, images, None, self.loaded.settings.grid)
         return rendered.prompt
 

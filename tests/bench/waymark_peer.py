@@ -131,12 +131,7 @@ class Waymark:
         assert place is not None, "generating needs a context"
         began = self._now()
         decode = Decode(
-            opened.model,
-            opened.kv_buffer,
-            place.state,
-            place.cut,
-            go_on,
-            opened.loaded.steps,
+            opened.model, opened.kv_buffer, place.state, place.cut, go_on, opened.loaded.steps
         )
         ids = [place.first]
         for _ in range(size):

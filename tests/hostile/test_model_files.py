@@ -98,11 +98,7 @@ def test_mutants_of_image_processors_make_no_more_than_the_model_takes(
 ) -> None:
     settings = json.loads((copy / "preprocessor_config.json").read_text())
     config = json.loads((copy / "config.json").read_text())
-    config["vision_config"] |= {
-        "patch_size": 16,
-        "temporal_patch_size": 2,
-        "spatial_merge_size": 2,
-    }
+    config["vision_config"] |= {"patch_size": 16, "temporal_patch_size": 2, "spatial_merge_size": 2}
     opened = 0
     for seed in seeds:
         (copy / "preprocessor_config.json").write_bytes(mutated_text(settings, seed))

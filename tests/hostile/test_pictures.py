@@ -24,10 +24,7 @@ def picture(kind: str, variant: int) -> bytes:
         "WEBP": [{}, {"lossless": True}],
         "BMP": [{}],
         "GIF": [{}, {"save_all": True, "append_images": [noise(20, 20, seed=3)]}],
-        "AVIF": [
-            {},
-            {"save_all": True, "append_images": [noise(20 + variant % 3, 20, seed=3)]},
-        ],
+        "AVIF": [{}, {"save_all": True, "append_images": [noise(20 + variant % 3, 20, seed=3)]}],
         "TIFF": [{}, *({"compression": each} for each in ("tiff_lzw", "jpeg", "tiff_deflate"))],
     }
     if kind == "HEIF":

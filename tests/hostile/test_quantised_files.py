@@ -56,11 +56,7 @@ def opens_nothing_elsewhere(tmp_path: Path) -> Iterator[None]:
 def test_mutants_of_contexts_are_damage_or_what_was_stored(seeds: range) -> None:
     name = SegmentId(SegmentKind.STATE, bytes(KEY_BYTES))
     label = Label(bytes(32), name, bytes(KEY_BYTES))
-    tensors = {
-        "a": torch.randn(3, 5),
-        "b": torch.randn(4, 2).bfloat16(),
-        "c": torch.zeros(0, 3),
-    }
+    tensors = {"a": torch.randn(3, 5), "b": torch.randn(4, 2).bfloat16(), "c": torch.zeros(0, 3)}
     raw = b"".join(bytes(part) for part in pack(label, tensors).parts())
     damaged = 0
     for seed in seeds:
@@ -85,11 +81,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(
 
     def load() -> ReadModel:
         return load_model(
-            ModelFolder.open(folder),
-            CPU,
-            torch.float32,
-            kernels=kernels,
-            store=store,
+            ModelFolder.open(folder), CPU, torch.float32, kernels=kernels, store=store
         )
 
     def logits(loaded: ReadModel) -> torch.Tensor:

@@ -51,13 +51,7 @@ def test_what_decides_is_exact_and_reads_what_the_experts_read(fused: bool) -> N
 @pytest.mark.parametrize("integers", ["int8", "int4"])
 def test_a_token_takes_its_way_whatever_is_beside_it(integers: Integers) -> None:
     """Also where matrices that are never quantised are torch's, whose rows depend on each other."""
-    kernels = backend(
-        "cpu",
-        torch.bfloat16,
-        integers=integers,
-        library=library(),
-        product="torch",
-    )
+    kernels = backend("cpu", torch.bfloat16, integers=integers, library=library(), product="torch")
 
     weights = Weights(
         Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops

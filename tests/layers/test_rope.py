@@ -22,11 +22,7 @@ def test_the_axes_take_turns(axis: int) -> None:
     positions[axis] = 5
     _, sine = rope()(positions)
     moved = sine[0].nonzero().flatten().tolist()
-    expected = {
-        0: [*range(0, 32, 3)],
-        1: [*range(1, 32, 3)],
-        2: [*range(2, 30, 3)],
-    }
+    expected = {0: [*range(0, 32, 3)], 1: [*range(1, 32, 3)], 2: [*range(2, 30, 3)]}
     # 3 x 11 = 33 covers height up to frequency 31, 3 x 10 = 30 leaves no width past 29.
     assert moved == expected[axis]
 

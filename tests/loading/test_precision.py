@@ -133,9 +133,7 @@ def test_the_reason_is_what_did_not_fit(plan: ModelPlan, faster: Faster) -> None
     without_the_faster = choose_precision(settings(), plan, CPU, needs["float32"] - 1)
     assert without_the_faster.precision == BFLOAT16
     assert without_the_faster.why == PrecisionChoice(
-        needed=needs["bfloat16"],
-        free=needs["float32"] - 1,
-        too_large=too_large(needs, "float32"),
+        needed=needs["bfloat16"], free=needs["float32"] - 1, too_large=too_large(needs, "float32")
     )
 
 

@@ -13,11 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from core.api.errors import (
-    MissingTensorError,
-    NotEnoughMemoryError,
-    UnknownArchitectureError,
-)
+from core.api.errors import MissingTensorError, NotEnoughMemoryError, UnknownArchitectureError
 from core.api.model_info import HEADROOM_BYTES
 from core.loading.model import ReadModel
 from core.weights.memory import TRIM_BYTES

@@ -679,30 +679,22 @@ LFM2-VL-1.6B:
 """
 REFUSED_TOO: dict[str, list[tuple[dict[str, Any], str]]] = {
     **dict.fromkeys(WITH_EXPERTS, OF_EXPERTS),
-    "llama": [
-        ({"rope_scaling": LLAMA3 | {"high_freq_factor": 1.0}}, "high_freq_factor"),
-    ],
+    "llama": [({"rope_scaling": LLAMA3 | {"high_freq_factor": 1.0}}, "high_freq_factor")],
     "qwen3_5": [
-        *(({f"{TEXT}{key}": value}, key) for key, values in BAD_TEXT.items() for value in values),
+        *(({f"{TEXT}{key}": value}, key) for key, values in BAD_TEXT.items() for value in values)
     ],
     "Olmo-Hybrid-7B": [
         ({"hidden_size": 10**400}, "hidden_size"),
         ({"linear_num_key_heads": 10**400}, "linear_num_key_heads"),
     ],
-    "Gemma-3-4B": [
-        ({f"{TEXT}layer_types": ["mamba"] * 34}, "layer_types"),
-    ],
-    "Falcon-H1-0.5B-Instruct": [
-        ({"lm_head_multiplier": math.inf}, "lm_head_multiplier"),
-    ],
-    "Granite-4.0-H-350M": [
-        ({"layer_types": ["sliding_attention"] * 32}, "layer_types"),
-    ],
+    "Gemma-3-4B": [({f"{TEXT}layer_types": ["mamba"] * 34}, "layer_types")],
+    "Falcon-H1-0.5B-Instruct": [({"lm_head_multiplier": math.inf}, "lm_head_multiplier")],
+    "Granite-4.0-H-350M": [({"layer_types": ["sliding_attention"] * 32}, "layer_types")],
     "Nemotron-Nano-9B-v2": [
         *(
             ({"hybrid_override_pattern": pattern}, "layers_block_type")
             for pattern in ("MX", "", "M" * 5000, None)
-        ),
+        )
     ],
     "LFM2-1.2B": [
         ({"num_hidden_layers": 12} | NEWER_LFM2, "layer_types"),

@@ -131,10 +131,7 @@ def load(
     integers: Integers | None = None,
 ) -> Decoder:
     return load_model(
-        ModelFolder.open(folder),
-        device,
-        dtype,
-        kernels=backend(kernels, dtype, integers=integers),
+        ModelFolder.open(folder), device, dtype, kernels=backend(kernels, dtype, integers=integers)
     ).model
 
 

@@ -13,14 +13,7 @@ from core.layers.memory import checkpoint_bytes, kv_size
 from core.weights.spec import planned_bytes
 from tests.bench.folders import RELEASED as QWEN3_5_SIZES
 from tests.bench.folders import config_of
-from tests.models.releases import (
-    FORMATS,
-    MINICPM_V,
-    NEMOTRON_OMNI,
-    RELEASED,
-    WITH_EXPERTS,
-    planned,
-)
+from tests.models.releases import FORMATS, MINICPM_V, NEMOTRON_OMNI, RELEASED, WITH_EXPERTS, planned
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 NAMES = (

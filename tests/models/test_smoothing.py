@@ -57,12 +57,7 @@ def planted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def logits(folder: Path, kernels: Backend) -> Tensor:
-    model = load_model(
-        ModelFolder.open(folder),
-        CPU,
-        torch.float32,
-        kernels=kernels,
-    ).model
+    model = load_model(ModelFolder.open(folder), CPU, torch.float32, kernels=kernels).model
     with torch.inference_mode():
         return our_logits(model, [text(24)])
 

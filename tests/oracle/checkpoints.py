@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,8 +97,12 @@ class Tiny:
 
 
 @cache
-def tokenizer() -> Tokenizer:
-    """Byte-level BPE with a few merges; the control tokens have the last ids."""
+def tokenizer(*control: str) -> Tokenizer:
+    """Byte-level BPE with a few merges; the last ids are control tokens, at the end `control`."""
+    if control:
+        result = Tokenizer.from_str(tokenizer().to_str())
+        result.add_special_tokens([AddedToken(text, normalized=False) for text in control])
+        return result
     result = Tokenizer(BPE())
     result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     result.decoder = decoders.ByteLevel()
@@ -112,11 +116,17 @@ def tokenizer() -> Tokenizer:
     return result
 
 
-def token_id(text: str) -> int:
-    """Id of a control token."""
-    found = tokenizer().token_to_id(text)
+def token_id(text: str, control: Sequence[str] = ()) -> int:
+    """Id of a control token or a line break."""
+    found = tokenizer(*control).token_to_id(text.replace("\n", "\u010a"))
     assert found is not None
     return found
+
+
+def image_ids() -> dict[str, Any]:
+    """Ids of a picture's tokens and of those around them, by their keys of config.json."""
+    names = "image_pad", "video_pad", "vision_start", "vision_end"
+    return {f"{name.removesuffix('_pad')}_token_id": token_id(f"<|{name}|>") for name in names}
 
 
 def text_config(tiny: Tiny) -> dict[str, Any]:
@@ -168,15 +178,10 @@ def make_model(tiny: Tiny) -> PreTrainedModel:
             text_config=text_config(tiny),
             vision_config=vision_config(tiny),
             tie_word_embeddings=tiny.tied,
-            image_token_id=token_id("<|image_pad|>"),
-            video_token_id=token_id("<|video_pad|>"),
-            vision_start_token_id=token_id("<|vision_start|>"),
-            vision_end_token_id=token_id("<|vision_end|>"),
+            **image_ids(),
         )
         model = Qwen3_5ForConditionalGeneration(config)
-    randomise(model, tiny.seed)
-    model.train(False)
-    return model
+    return randomise(model, tiny.seed)
 
 
 def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
@@ -188,17 +193,22 @@ def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
 
 
 def write_text_folder(
-    path: Path, model: PreTrainedModel, dtype: torch.dtype, max_shard_size: str = "1GB"
+    path: Path,
+    model: PreTrainedModel,
+    dtype: torch.dtype,
+    max_shard_size: str = "1GB",
+    template: str = PLAIN_TEMPLATE,
+    control: Sequence[str] = (),
 ) -> PreTrainedModel:
     """Write a whole folder of a text-only model; returns the oracle, with the stored weights."""
     save(model, path, dtype, max_shard_size)
-    tokenizer().save(str(path / "tokenizer.json"))
+    tokenizer(*control).save(str(path / "tokenizer.json"))
     (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
-    (path / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    (path / "chat_template.jinja").write_text(template)
     return model
 
 
-def write_beside(path: Path, tiny: Tiny) -> None:
+def write_beside(path: Path, tiny: Tiny = Tiny()) -> None:
     """Write all that a folder has beside config and weights."""
     if not (tiny.vision or tiny.text_only):
         _drop_vision(path)
@@ -224,20 +234,36 @@ def is_plain_norm(name: str) -> bool:
     )
 
 
+def is_norm(name: str) -> bool:
+    """`is_plain_norm` of families all of whose norms are."""
+    return "norm" in name.split(".")[-2] and name.endswith("weight")
+
+
 def randomise(
     model: PreTrainedModel, seed: int, is_plain_norm: Callable[[str], bool] = is_plain_norm
-) -> None:
-    """Overwrite every parameter: matrices keep the size of what passes, norms are not all alike."""
+) -> PreTrainedModel:
+    """Overwrite every parameter: matrices keep the size of what passes, norms are not all alike.
+
+    Returns the model, which infers and doesn't train.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             parameter.copy_(1 + 0.1 * noise if is_plain_norm(name) else _spread(name, noise))
+    generator.manual_seed(seed)
+    for name, buffer in model.named_buffers():
+        if name.endswith(("e_score_correction_bias", "expert_bias")):  # as far apart as scores are
+            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+    model.train(False)
+    return model
 
 
 def _spread(name: str, noise: Tensor) -> Tensor:
     if name.endswith("A_log"):
         return noise.clamp(-2, 2)
+    if name.endswith(("dt_proj.bias", "forget_gate.dt_bias")):
+        return 0.1 * noise - 4.0  # time steps with which states last for many tokens
     if noise.ndim == 1:
         return 0.1 * noise
     if name.endswith("embed_tokens.weight"):

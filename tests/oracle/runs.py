@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
-from tests.oracle.checkpoints import Tiny, token_id, write_folder
+from tests.oracle.checkpoints import token_id
 
 # Of the standard deviation of the oracle's logits; below this margin its choice may go either way.
 TOLERANCE = 2e-3
@@ -80,9 +80,9 @@ def load(
     return load_model(folder, CPU, dtype, kernels=chosen).model
 
 
-def make_pair(path: Path, tiny: Tiny, kernels: BackendName = "reference") -> Pair:
-    oracle = write_folder(path, tiny)
-    return Pair(oracle, load(path, kernels=kernels))
+def make_pair(write: Callable[[Path, Any], PreTrainedModel], path: Path, tiny: Any) -> Pair:
+    """Of the folder that `write` writes."""
+    return Pair(write(path, tiny), load(path))
 
 
 def text(count: int, seed: int = 0) -> tuple[int, ...]:

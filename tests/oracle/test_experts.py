@@ -18,13 +18,14 @@ from tests.oracle.runs import (
     Pieces,
     assert_same,
     load,
+    make_pair,
     oracle_logits,
     our_logits,
     prompt_of,
     text,
 )
 from tests.oracle.test_families import EXPERTS
-from tests.oracle.tiny_experts import make_experts_pair, respell
+from tests.oracle.tiny_experts import respell, write_experts
 
 FAMILIES = ("qwen3_moe", "qwen3_5_moe", "qwen3_next")
 LONG = [text(150)]
@@ -36,7 +37,7 @@ NEAR_TIE = 1e-5
 @pytest.fixture(scope="module", params=FAMILIES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     name = request.param
-    return make_experts_pair(tmp_path_factory.mktemp(name), EXPERTS[name])
+    return make_pair(write_experts, tmp_path_factory.mktemp(name), EXPERTS[name])
 
 
 def routed_by_us(model: Any, pieces: Pieces) -> list[Tensor]:
@@ -92,7 +93,7 @@ def test_tokens_go_through_the_same_experts(pair: Pair) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_both_spellings_are_one_model(name: str, tmp_path: Path) -> None:
-    made = make_experts_pair(tmp_path, EXPERTS[name])
+    made = make_pair(write_experts, tmp_path, EXPERTS[name])
     expected = our_logits(made.model, LONG)
     respell(tmp_path, fused=True)
     fused = load(tmp_path)
@@ -106,7 +107,7 @@ def test_both_spellings_are_one_model(name: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def seeing(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     made = tmp_path_factory.mktemp("seeing")
-    return make_experts_pair(made, EXPERTS["qwen3_5_moe"])
+    return make_pair(write_experts, made, EXPERTS["qwen3_5_moe"])
 
 
 def test_picture_logits_agree(seeing: Pair) -> None:

@@ -6,6 +6,7 @@ closely. Pictures, experts and spellings have tests of their own.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from tests.oracle.runs import (
     greedy,
     inputs,
     load,
+    make_pair,
     oracle_logits,
     our_logits,
     rms_ratio,
@@ -38,7 +40,6 @@ from tests.oracle.runs import (
     usual_error,
 )
 from tests.oracle.tiny_experts import TinyExperts, write_experts
-from tests.oracle.tiny_experts import make_model as make_experts
 from tests.oracle.tiny_gemma4 import TinyGemma4, write_gemma4
 from tests.oracle.tiny_kimi import TinyKimi, write_kimi
 from tests.oracle.tiny_lfm import TinyLfm2Moe, TinyLfm3, write_lfm2_moe, write_lfm3
@@ -55,7 +56,6 @@ from tests.oracle.tiny_text import (
     TinyMinistral3,
     TinyNemotron,
     TinyOlmoHybrid,
-    make_jamba,
     write_falcon_h1,
     write_gpt_oss,
     write_granite,
@@ -432,7 +432,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     name, variant = request.param
     path, row = tmp_path_factory.mktemp(name) / "model", FAMILIES[name]
     path.mkdir()
-    return Pair(row.write(path, row.variants[variant]), load(path))
+    return make_pair(row.write, path, row.variants[variant])
 
 
 @pytest.fixture
@@ -443,7 +443,7 @@ def row(pair: Pair, request: pytest.FixtureRequest) -> Row:
 @pytest.mark.parametrize(("name", "variant"), EVERY)
 def test_logits_agree(name: str, variant: str, tmp_path: Path) -> None:
     row = FAMILIES[name]
-    made = Pair(row.write(tmp_path, row.variants[variant]), load(tmp_path))
+    made = make_pair(row.write, tmp_path, row.variants[variant])
     assert_same(our_logits(made.model, LONG), oracle_logits(made, LONG))
 
 
@@ -497,9 +497,9 @@ def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(
     row = FAMILIES[name]
     assert row.rough is not None
     tiny = row.rough[variant]
-    made = Pair(row.write(tmp_path, tiny), load(tmp_path))
+    made = make_pair(row.write, tmp_path, tiny)
     exact, rough = our_logits(made.model, LONG), our_logits(load(tmp_path, B), LONG)
-    theirs = in_bfloat16(row, tiny, made, tmp_path)
+    theirs = in_bfloat16(row, made, tmp_path)
     if not variant.startswith("routed"):
         ours = rms_ratio(rough, exact)
         assert ours <= 2e-2 and ours <= 1.1 * rms_ratio(theirs, exact)
@@ -524,13 +524,8 @@ def test_ministral_beside_a_vision_tower_is_the_same_text_model(tmp_path: Path) 
         assert torch.equal(our_logits(load(tmp_path), LONG), expected)
 
 
-def in_bfloat16(row: Row, tiny: Any, pair: Pair, path: Path) -> Tensor:
+def in_bfloat16(row: Row, pair: Pair, path: Path) -> Tensor:
     """Logits of the oracle with the same weights."""
-    oracle: Any
-    if row.oracle:
-        oracle = getattr(transformers, row.oracle).from_pretrained(path, dtype=B)
-    else:
-        oracle = make_jamba(tiny) if row.restarts else make_experts(tiny)
-        oracle.load_state_dict(pair.oracle.state_dict())
-        oracle.bfloat16()
+    oracle: Any = row.oracle and getattr(transformers, row.oracle).from_pretrained(path, dtype=B)
+    oracle = oracle or copy.deepcopy(pair.oracle).bfloat16()
     return oracle_logits(Pair(oracle, pair.model), LONG).float()

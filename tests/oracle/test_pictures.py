@@ -19,7 +19,11 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import Gemma4UnifiedForConditionalGeneration, MiniCPMV4_7Processor
+from transformers import (
+    Gemma4UnifiedForConditionalGeneration,
+    MiniCPMV4_7Processor,
+    PreTrainedModel,
+)
 from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
     MiniCPMV4_6ImageProcessorPil,
 )
@@ -41,7 +45,7 @@ from tests.oracle import (
     tiny_minicpm_v,
     tiny_nemotron_omni,
 )
-from tests.oracle.checkpoints import Tiny
+from tests.oracle.checkpoints import Tiny, token_id, tokenizer, write_folder
 from tests.oracle.runs import (
     CPU,
     CUTS,
@@ -59,13 +63,13 @@ from tests.oracle.runs import (
     text,
 )
 from tests.oracle.tiny_experts import respell
-from tests.oracle.tiny_gemma3 import Square, TinyGemma3, make_gemma3_pair
-from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, make_gemma4_pair
-from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, make_lfm3_vl_pair, write_lfm3_vl
-from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, make_lfm2_vl_pair, write_lfm2_vl
-from tests.oracle.tiny_minicpm_v import OnCanvas, TinyMiniCpmV, make_minicpm_v_pair
-from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, make_nemotron_omni_pair
-from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
+from tests.oracle.tiny_gemma3 import Square, TinyGemma3, write_gemma3
+from tests.oracle.tiny_gemma4 import Pooled, TinyGemma4, write_gemma4
+from tests.oracle.tiny_lfm import InLine, TinyLfm3, TinyLfm3Vl, write_lfm3_vl
+from tests.oracle.tiny_lfm2_vl import Shaped, TinyLfm2Vl, write_lfm2_vl
+from tests.oracle.tiny_minicpm_v import OnCanvas, TinyMiniCpmV, write_minicpm_v
+from tests.oracle.tiny_nemotron_omni import TinyNemotronOmni, write_nemotron_omni
+from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.oracle.tiny_text import TinyLfm2, TinyNemotron
 from tests.text.chats import PICTURE, chat, user
 from tests.vision.pictures import held, noise
@@ -270,13 +274,13 @@ SHAPES = three(Shaped(6, 10, 1), Shaped(2, 4, 2), Shaped(2, 2, 3))
 
 @dataclass(frozen=True)
 class Row:
-    """A family: how a pair is made, what of, and the variants that are looked at closely.
+    """A family: how a folder is written, what of, and the variants that are looked at closely.
 
     `pictures` are prompts by name, of which the last is read in two runs and token by token;
     `whole`: no cut may lie inside a picture. `rough` is stored in bfloat16 and loaded by `oracle`.
     """
 
-    make: Callable[[Path, Any], Pair]
+    write: Callable[[Path, Any], PreTrainedModel]
     variants: Mapping[str, Any]
     close: tuple[str, ...]
     pictures: Mapping[str, list[Any]]
@@ -317,7 +321,7 @@ class Row:
 
 FAMILIES = {
     "qwen3_5": Row(
-        make_pair,
+        write_folder,
         QWEN3_5,
         ("hybrid",),
         PICTURES | {"mixed": MIXED},
@@ -327,7 +331,7 @@ FAMILIES = {
         whole=True,
     ),
     "qwen3_vl": Row(
-        make_qwen3_vl_pair,
+        write_qwen3_vl,
         QWEN3_VL,
         ("deep", "experts"),
         {"several": SEVERAL_VL, "mixed": MIXED_VL},
@@ -335,7 +339,7 @@ FAMILIES = {
         "Qwen3VLForConditionalGeneration",
     ),
     "lfm2_vl": Row(
-        make_lfm2_vl_pair,
+        write_lfm2_vl,
         LFM2_VL,
         ("plain",),
         {"several": SHAPES, "mixed": SHAPED},
@@ -344,7 +348,7 @@ FAMILIES = {
         given=tiny_lfm2_vl.oracle_inputs,
     ),
     "minicpm_v": Row(
-        make_minicpm_v_pair,
+        write_minicpm_v,
         MINICPM_V,
         ("plain",),
         {"several": SEVERAL_SQUARES, "mixed": SQUARES},
@@ -354,7 +358,7 @@ FAMILIES = {
         given=tiny_minicpm_v.oracle_inputs,
     ),
     "minicpm_v4_7": Row(
-        make_minicpm_v_pair,
+        write_minicpm_v,
         ON_CANVAS,
         ("plain",),
         {"several": three(*CANVASES[:3]), "mixed": SLICED},
@@ -364,7 +368,7 @@ FAMILIES = {
         given=tiny_minicpm_v.oracle_inputs,
     ),
     "lfm3_vl": Row(
-        make_lfm3_vl_pair,
+        write_lfm3_vl,
         LFM3_VL,
         ("plain",),
         {"several": LINES, "mixed": IN_LINE},
@@ -374,7 +378,7 @@ FAMILIES = {
         given=tiny_lfm.oracle_inputs,
     ),
     "nemotron_omni": Row(
-        make_nemotron_omni_pair,
+        write_nemotron_omni,
         NEMOTRON_OMNI,
         ("plain",),
         {"several": SHAPES, "mixed": SHAPED},
@@ -383,7 +387,7 @@ FAMILIES = {
         given=tiny_nemotron_omni.oracle_inputs,
     ),
     "gemma3": Row(
-        make_gemma3_pair,
+        write_gemma3,
         GEMMA3,
         ("vision",),
         squares(GEMMA3["vision"]),
@@ -395,7 +399,7 @@ FAMILIES = {
         ours=tiny_gemma3.our_logits,
     ),
     "gemma4": Row(
-        make_gemma4_pair,
+        write_gemma4,
         GEMMA4,
         ("vision", "small"),
         pooled(GEMMA4["vision"]),
@@ -407,7 +411,7 @@ FAMILIES = {
         ours=tiny_gemma3.our_logits,
     ),
     "gemma4_unified": Row(
-        make_gemma4_pair,
+        write_gemma4,
         UNIFIED,
         ("unified",),
         pooled(UNIFIED["unified"]),
@@ -431,7 +435,7 @@ def seen(
 ) -> tuple[Row, Pair]:
     name, variant = request.param
     row = FAMILIES[name]
-    return row, row.make(tmp_path_factory.mktemp(name), row.variants[variant])
+    return row, make_pair(row.write, tmp_path_factory.mktemp(name), row.variants[variant])
 
 
 def only(name: str, variant: str) -> pytest.MarkDecorator:
@@ -446,7 +450,7 @@ def only(name: str, variant: str) -> pytest.MarkDecorator:
 def test_logits_agree(name: str, variant: str, tmp_path: Path) -> None:
     row = FAMILIES[name]
     tiny = row.variants[variant]
-    made = row.make(tmp_path, tiny)
+    made = make_pair(row.write, tmp_path, tiny)
     if name == "qwen3_vl":
         assert made.model.image_width == tiny.hidden * (1 + len(tiny.deeper))
     for pieces in row.pieces_of(tiny):
@@ -507,7 +511,7 @@ def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(
     name: str, tmp_path: Path
 ) -> None:
     row = FAMILIES[name]
-    made, pieces = row.make(tmp_path, row.rough), list(row.pictures.values())[-1]
+    made, pieces = make_pair(row.write, tmp_path, row.rough), list(row.pictures.values())[-1]
     if name == "gemma3":
         pieces = [text(13), Square.of(row.rough), text(70, 1)]
     exact = row.ours(made.model, pieces)
@@ -521,7 +525,7 @@ def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(
 
 
 def test_bfloat16_stays_close_to_float32(tmp_path: Path) -> None:
-    made = make_pair(tmp_path, Tiny(layers="LF", dtype=B, tied=False))
+    made = make_pair(write_folder, tmp_path, Tiny(layers="LF", dtype=B, tied=False))
     assert rms_ratio(our_logits(load(tmp_path, B), MIXED), our_logits(made.model, MIXED)) <= 2e-2
 
 
@@ -559,7 +563,7 @@ def test_all_ways_to_store_experts_are_one_model(
         loaded = load_model(ModelFolder.open(tmp_path), CPU, torch.float32, kernels=kernels)
         return our_logits(loaded.model, SEVERAL_VL)
 
-    made = make_qwen3_vl_pair(tmp_path, QWEN3_VL["experts"])
+    made = make_pair(write_qwen3_vl, tmp_path, QWEN3_VL["experts"])
     expected, path = ours(), tmp_path / "model.safetensors"
     tensors = load_file(path)
     shapes = {name: list(each.shape) for name, each in tensors.items() if each.ndim == 3}
@@ -604,7 +608,7 @@ def test_transformers_names_of_lfm3_give_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:
-    make_gemma3_pair(tmp_path, TinyGemma3(hidden=48, dtype=B, seed=10))
+    write_gemma3(tmp_path, TinyGemma3(hidden=48, dtype=B, seed=10))
     model: Any = load(tmp_path, B)
     assert model._multipliers[0] == 6.9375 != 48**0.5
     oracle: Any = transformers.Gemma3ForConditionalGeneration.from_pretrained(tmp_path, dtype=B)
@@ -618,7 +622,7 @@ def test_the_embedding_scale_is_rounded_as_in_training(tmp_path: Path) -> None:
 def test_a_chat_on_a_canvas_has_the_reference_s_ids_and_positions(tmp_path: Path) -> None:
     """The line break after a picture is a token of its own, which the picture keeps."""
     tiny = TinyMiniCpmV(on_canvas=True, slice_patches=12, seed=5)
-    oracle: Any = make_minicpm_v_pair(tmp_path, tiny).oracle
+    oracle: Any = write_minicpm_v(tmp_path, tiny)
     chat_text, config = ChatText.open(tmp_path), json.loads((tmp_path / "config.json").read_text())
     processor = open_processor(tmp_path, config, None, chat_text.token_id)
     shown = [noise(90, 140), noise(30, 20, seed=1), noise(130, 40, seed=2)]
@@ -628,7 +632,7 @@ def test_a_chat_on_a_canvas_has_the_reference_s_ids_and_positions(tmp_path: Path
     prompt = chat_text.render(chat(asked), [each.image for each in processed], None, 64).prompt
     check_positions(prompt)
 
-    pad, pad_id = "<|image_pad|>", tiny_minicpm_v.mark_id("<|image_pad|>")
+    pad, pad_id = "<|image_pad|>", token_id("<|image_pad|>")
     theirs: Any = MiniCPMV4_6ImageProcessorPil(**tiny_minicpm_v.preprocessor(tiny))(
         [numpy.asarray(each) for each in shown],
         input_data_format="channels_last",
@@ -645,7 +649,7 @@ def test_a_chat_on_a_canvas_has_the_reference_s_ids_and_positions(tmp_path: Path
     ]
     numbered = reference._prepend_local_ids(tokens, [pad * len(shown)], spelled, pad)
     written = "<|im_start|>user\n{}\nWhat {}\n and\n{}\n<|im_end|>\n<|im_start|>assistant\n"
-    expected = tiny_minicpm_v.tokenizer().encode(written.format(*numbered)).ids
+    expected = tokenizer(*tiny_minicpm_v.CONTROL).encode(written.format(*numbered)).ids
     grids, ours = iter(processed), list[int]()
     for segment in prompt.segments:
         text_ids = isinstance(segment, TextRun) and segment.ids

@@ -32,11 +32,7 @@ CLIP = {
 }
 HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "qwen3_5": {
-        "patch_size": 16,
-        "size": {"shortest_edge": 4096, "longest_edge": 40_000},
-        **HALF,
-    },
+    "qwen3_5": {"patch_size": 16, "size": {"shortest_edge": 4096, "longest_edge": 40_000}, **HALF},
     "qwen2_vl": {"patch_size": 14, "min_pixels": 3136, "max_pixels": 50_176, **CLIP},
     "defaults": {},
     "small": {"patch_size": 4, "merge_size": 3, "temporal_patch_size": 1, "min_pixels": 1, **CLIP},

@@ -23,8 +23,7 @@ from transformers import (
 )
 
 from tests.oracle import checkpoints
-from tests.oracle.checkpoints import Tiny, randomise, save, token_id
-from tests.oracle.runs import Pair, load
+from tests.oracle.checkpoints import Tiny
 
 WEIGHTS = "model.safetensors"
 
@@ -67,8 +66,8 @@ def _settings(tiny: TinyExperts) -> dict[str, Any]:
     return settings
 
 
-def make_model(tiny: TinyExperts) -> PreTrainedModel:
-    """The oracle itself, float32."""
+def write_experts(path: Path, tiny: TinyExperts = TinyExperts()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     settings, base = _settings(tiny), tiny.base
     model: PreTrainedModel
     if tiny.kind == "qwen3_moe":
@@ -82,29 +81,15 @@ def make_model(tiny: TinyExperts) -> PreTrainedModel:
             text_config=settings,
             vision_config=checkpoints.vision_config(base),
             tie_word_embeddings=base.tied,
-            image_token_id=token_id("<|image_pad|>"),
-            video_token_id=token_id("<|video_pad|>"),
-            vision_start_token_id=token_id("<|vision_start|>"),
-            vision_end_token_id=token_id("<|vision_end|>"),
+            **checkpoints.image_ids(),
         )
         model = Qwen3_5MoeForConditionalGeneration(config)
-    plain = _every_norm if tiny.kind == "qwen3_moe" else checkpoints.is_plain_norm
-    randomise(model, base.seed, plain)
-    model.train(False)
-    return model
-
-
-def write_experts(path: Path, tiny: TinyExperts = TinyExperts()) -> PreTrainedModel:
-    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
-    model = make_model(tiny)
-    save(model, path, tiny.base.dtype, tiny.base.max_shard_size)
-    checkpoints.write_beside(path, tiny.base)
+    plain = checkpoints.is_norm if tiny.kind == "qwen3_moe" else checkpoints.is_plain_norm
+    checkpoints.randomise(model, base.seed, plain)
+    checkpoints.save(model, path, base.dtype, base.max_shard_size)
+    checkpoints.write_beside(path, base)
     respell(path, fused=tiny.fused)
     return model
-
-
-def make_experts_pair(path: Path, tiny: TinyExperts) -> Pair:
-    return Pair(write_experts(path, tiny), load(path))
 
 
 def respell(path: Path, *, fused: bool) -> None:
@@ -146,10 +131,6 @@ def _fused(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         found[f"{inside}gate_up_proj"] = torch.stack([torch.cat(each) for each in both])
         found[f"{inside}down_proj"] = torch.stack(parts["down_proj"])
     return found
-
-
-def _every_norm(name: str) -> bool:
-    return name.endswith("norm.weight")
 
 
 def edit_config(path: Path, **values: Any) -> None:

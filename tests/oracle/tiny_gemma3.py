@@ -22,7 +22,7 @@ from core.api.prompt import Image
 from core.models.decoder import Decoder
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import randomise, save
-from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
+from tests.oracle.runs import Picture, Pieces, prompt_of
 from tests.text.tiny_tokenizer import gemma3_image_ids, write_text_folder
 
 VOCABULARY = 680  # more rows than the tokenizer has ids, as in the releases
@@ -110,9 +110,7 @@ def make_gemma3(tiny: TinyGemma3) -> PreTrainedModel:
             **image_ids,
         )
         model = Gemma3ForConditionalGeneration(config)
-    randomise(model, tiny.seed, _is_plain_norm)
-    model.train(False)
-    return model
+    return randomise(model, tiny.seed, _is_plain_norm)
 
 
 def _is_plain_norm(name: str) -> bool:
@@ -143,10 +141,6 @@ def preprocessor(tiny: TinyGemma3) -> dict[str, Any]:
         "rescale_factor": 1 / 255,
         "size": {"height": tiny.image_size, "width": tiny.image_size},
     }
-
-
-def make_gemma3_pair(path: Path, tiny: TinyGemma3) -> Pair:
-    return Pair(write_gemma3(path, tiny), load(path))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from transformers import (
 
 from core.api.prompt import Image
 from tests.oracle.checkpoints import randomise, save
-from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
+from tests.oracle.runs import Picture, Pieces, prompt_of
 from tests.text.tiny_tokenizer import gemma4_image_ids, write_text_folder
 
 VOCABULARY = 680  # more rows than the tokenizer has ids, as in the releases
@@ -145,7 +145,6 @@ def make_gemma4(tiny: TinyGemma4) -> PreTrainedModel:
         model = Gemma4ForConditionalGeneration(config)
     randomise(model, tiny.seed, _is_plain)
     _spread_buffers(model, tiny)
-    model.train(False)
     return model
 
 
@@ -219,10 +218,6 @@ def preprocessor(tiny: TinyGemma4) -> dict[str, Any]:
         "resample": 3,
         "rescale_factor": 1 / 255,
     }
-
-
-def make_gemma4_pair(path: Path, tiny: TinyGemma4) -> Pair:
-    return Pair(write_gemma4(path, tiny), load(path))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from transformers import KimiLinearConfig, KimiLinearForCausalLM, PreTrainedModel
 
-from tests.oracle.checkpoints import randomise, write_text_folder
-from tests.oracle.tiny_text import TinyText, sizes
+from tests.oracle.tiny_text import TinyText, sizes, write
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class TinyKimi(TinyText):
     as_saved: bool = False
 
 
-def make_kimi(tiny: TinyKimi) -> PreTrainedModel:
+def write_kimi(path: Path, tiny: TinyKimi = TinyKimi()) -> PreTrainedModel:
     kinds = {"K": "linear_attention", "F": "full_attention"}
     settings: dict[str, Any] = {
         **sizes(tiny),
@@ -58,21 +56,7 @@ def make_kimi(tiny: TinyKimi) -> PreTrainedModel:
         "moe_intermediate_size": 16,
     }
     model = KimiLinearForCausalLM(KimiLinearConfig(**settings | dict(tiny.others)))
-    randomise(model, tiny.seed, lambda name: name.endswith("norm.weight"))
-    generator = torch.Generator().manual_seed(tiny.seed)
-    for name, buffer in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
-            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("dt_bias"):  # decays with which states last for many tokens
-                parameter.sub_(4.0)
-    model.train(False)
-    return model
-
-
-def write_kimi(path: Path, tiny: TinyKimi = TinyKimi()) -> PreTrainedModel:
-    oracle = write_text_folder(path, make_kimi(tiny), tiny.dtype, tiny.max_shard_size)
+    oracle = write(path, model, tiny)
     file = path / "model.safetensors"
     if not tiny.as_saved:
         spelled = {_of_dense(name): each for name, each in load_file(file).items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,9 @@ from transformers import (
 )
 
 from core.api.prompt import Image
-from tests.oracle.checkpoints import (
-    PLAIN_TEMPLATE,
-    Tiny,
-    folder_settings,
-    randomise,
-    save,
-    token_id,
-    tokenizer,
-    write_text_folder,
-)
-from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
-from tests.oracle.tiny_text import TinyLfm2, TinyText, is_norm, lfm2_text_config, sizes
+from tests.oracle.checkpoints import image_ids, is_norm, randomise, save, token_id, write_beside
+from tests.oracle.runs import Picture, Pieces, prompt_of
+from tests.oracle.tiny_text import TinyLfm2, TinyText, lfm2_text_config, sizes, write
 
 # ------------------------------------------------------------------ LFM2-MoE
 
@@ -56,14 +46,7 @@ def write_lfm2_moe(path: Path, tiny: TinyLfm2Moe = TinyLfm2Moe()) -> PreTrainedM
         "moe_intermediate_size": tiny.inner,
         **tiny.others,
     }
-    model: PreTrainedModel = Lfm2MoeForCausalLM(Lfm2MoeConfig(**settings))
-    randomise(model, tiny.seed, is_norm)
-    generator = torch.Generator().manual_seed(tiny.seed)
-    for name, buffer in model.named_buffers():
-        if name.endswith("expert_bias"):  # about as far apart as scores are
-            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
-    model.train(False)
-    return write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
+    return write(path, Lfm2MoeForCausalLM(Lfm2MoeConfig(**settings)), tiny)
 
 
 # ------------------------------------------------------------------ LFM3
@@ -97,10 +80,7 @@ def lfm3_text_config(tiny: TinyLfm3) -> dict[str, Any]:
 
 
 def write_lfm3(path: Path, tiny: TinyLfm3 = TinyLfm3()) -> PreTrainedModel:
-    model: PreTrainedModel = Lfm3ForCausalLM(Lfm3Config(**lfm3_text_config(tiny)))
-    randomise(model, tiny.seed, is_norm)
-    model.train(False)
-    return write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
+    return write(path, Lfm3ForCausalLM(Lfm3Config(**lfm3_text_config(tiny))), tiny)
 
 
 # ------------------------------------------------------------------ LFM3-VL
@@ -122,8 +102,8 @@ class TinyLfm3Vl:
     seed: int = 0
 
 
-def make_lfm3_vl(tiny: TinyLfm3Vl) -> PreTrainedModel:
-    """The oracle itself, float32."""
+def write_lfm3_vl(path: Path, tiny: TinyLfm3Vl = TinyLfm3Vl()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     kinds = {"C": "conv", "F": "full_attention"}
     config = Lfm3VlConfig(
         text_config={"model_type": "lfm3", **lfm3_text_config(tiny.text)},
@@ -139,30 +119,13 @@ def make_lfm3_vl(tiny: TinyLfm3Vl) -> PreTrainedModel:
         projector_hidden_size=tiny.projector,
         projector_bias=tiny.projector_bias,
         tie_word_embeddings=tiny.text.tied,
-        image_token_id=token_id("<|image_pad|>"),
-        video_token_id=token_id("<|video_pad|>"),
-        vision_start_token_id=token_id("<|vision_start|>"),
-        vision_end_token_id=token_id("<|vision_end|>"),
+        **image_ids(),
     )
     model: PreTrainedModel = Lfm3VlForConditionalGeneration(config)
     randomise(model, tiny.seed, is_norm)
-    model.train(False)
-    return model
-
-
-def write_lfm3_vl(path: Path, tiny: TinyLfm3Vl = TinyLfm3Vl()) -> PreTrainedModel:
-    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
-    model = make_lfm3_vl(tiny)
     save(model, path, tiny.dtype, "1GB")
-    for name, values in folder_settings(Tiny()).items():
-        (path / name).write_text(json.dumps(values, indent=2))
-    tokenizer().save(str(path / "tokenizer.json"))
-    (path / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    write_beside(path)
     return model
-
-
-def make_lfm3_vl_pair(path: Path, tiny: TinyLfm3Vl) -> Pair:
-    return Pair(write_lfm3_vl(path, tiny), load(path))
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 from transformers import Lfm2VlConfig, Lfm2VlForConditionalGeneration, PreTrainedModel
 
 from core.api.prompt import Image
-from tests.oracle import checkpoints
-from tests.oracle.checkpoints import PLAIN_TEMPLATE, randomise, save
-from tests.oracle.runs import Pair, Picture, Pieces, load, prompt_of
-from tests.oracle.tiny_text import TinyLfm2, is_norm, lfm2_text_config
+from tests.oracle.checkpoints import PLAIN_TEMPLATE, is_norm, randomise, token_id, write_text_folder
+from tests.oracle.runs import Picture, Pieces, prompt_of
+from tests.oracle.tiny_text import TinyLfm2, lfm2_text_config
 
 TEMPLATE = PLAIN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", "<image>")
 assert TEMPLATE != PLAIN_TEMPLATE
@@ -46,21 +43,6 @@ class TinyLfm2Vl:
     seed: int = 0
 
 
-@cache
-def tokenizer() -> Tokenizer:
-    """The tokenizer of the other tiny folders, with this family's own tokens appended."""
-    result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
-    result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
-    return result
-
-
-def token_id(text: str) -> int:
-    """Id of a control token."""
-    found = tokenizer().token_to_id(text)
-    assert found is not None
-    return found
-
-
 def make_lfm2_vl(tiny: TinyLfm2Vl) -> PreTrainedModel:
     """The oracle itself, float32."""
     vision = {
@@ -76,7 +58,7 @@ def make_lfm2_vl(tiny: TinyLfm2Vl) -> PreTrainedModel:
     config = Lfm2VlConfig(
         text_config={"model_type": "lfm2", **lfm2_text_config(tiny.text)},
         vision_config=vision,
-        image_token_id=token_id("<image>"),
+        image_token_id=token_id("<image>", CONTROL),
         downsample_factor=tiny.side,
         projector_hidden_size=tiny.projector,
         projector_bias=tiny.projector_bias,
@@ -84,9 +66,7 @@ def make_lfm2_vl(tiny: TinyLfm2Vl) -> PreTrainedModel:
         tie_word_embeddings=tiny.text.tied,
     )
     model: PreTrainedModel = Lfm2VlForConditionalGeneration(config)
-    randomise(model, tiny.seed, is_norm)
-    model.train(False)
-    return model
+    return randomise(model, tiny.seed, is_norm)
 
 
 def preprocessor(tiny: TinyLfm2Vl) -> dict[str, Any]:
@@ -112,16 +92,9 @@ def preprocessor(tiny: TinyLfm2Vl) -> dict[str, Any]:
 def write_lfm2_vl(path: Path, tiny: TinyLfm2Vl = TinyLfm2Vl()) -> PreTrainedModel:
     """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_lfm2_vl(tiny)
-    save(model, path, tiny.dtype, "1GB")
-    tokenizer().save(str(path / "tokenizer.json"))
-    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
+    write_text_folder(path, model, tiny.dtype, template=TEMPLATE, control=CONTROL)
     (path / "preprocessor_config.json").write_text(json.dumps(preprocessor(tiny)))
-    (path / "chat_template.jinja").write_text(TEMPLATE)
     return model
-
-
-def make_lfm2_vl_pair(path: Path, tiny: TinyLfm2Vl) -> Pair:
-    return Pair(write_lfm2_vl(path, tiny), load(path))
 
 
 @dataclass(frozen=True)
@@ -145,7 +118,7 @@ class Shaped(Picture):
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
     """Arguments of the oracle's forward, pictures padded as its processor does."""
-    given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
+    given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>", CONTROL))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:
         most = max(each.rows * each.columns for each in pictures) + 3
@@ -155,9 +128,5 @@ def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
             padded[index, : len(each.pixels)] = each.pixels
             mask[index, : len(each.pixels)] = 1
         shapes = torch.tensor([[each.rows, each.columns] for each in pictures])
-        given |= {
-            "pixel_values": padded,
-            "pixel_attention_mask": mask,
-            "spatial_shapes": shapes,
-        }
+        given |= {"pixel_values": padded, "pixel_attention_mask": mask, "spatial_shapes": shapes}
     return given

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from PIL.Image import Resampling
-from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 from transformers import (
     MiniCPMV4_6Config,
@@ -26,21 +24,22 @@ from core.models.decoder import Decoder
 from core.vision.configs import HALF
 from core.vision.processor import Grid, ResizePlan
 from core.vision.slices import MARK_KEYS, MARKS, SliceConfig, SliceImageProcessor
-from tests.oracle import checkpoints
 from tests.oracle.checkpoints import (
     PLAIN_TEMPLATE,
     Tiny,
     is_plain_norm,
     randomise,
-    save,
     text_config,
+    token_id,
+    write_text_folder,
 )
-from tests.oracle.runs import Pair, Pieces, load, prompt_of
+from tests.oracle.runs import Pieces, prompt_of
 from tests.oracle.tiny_lfm2_vl import Shaped
 
 TEMPLATE = PLAIN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", "<|image_pad|>")
 assert TEMPLATE != PLAIN_TEMPLATE
 CONTROL = ("<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>")
+MARK_IDS = tuple(token_id(mark, CONTROL) for mark in MARKS)
 
 
 @dataclass(frozen=True)
@@ -59,20 +58,6 @@ class TinyMiniCpmV:
     seed: int = 0
 
 
-@cache
-def tokenizer() -> Tokenizer:
-    """The tokenizer of the other tiny folders, and this family's own tokens."""
-    result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
-    result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
-    return result
-
-
-def mark_id(text: str) -> int:
-    found = tokenizer().token_to_id(text.replace("\n", "\u010a"))
-    assert found is not None
-    return found
-
-
 def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
     """The oracle itself, float32."""
     settings: dict[str, Any] = {
@@ -86,18 +71,16 @@ def make_minicpm_v(tiny: TinyMiniCpmV) -> PreTrainedModel:
             "patch_size": tiny.patch,
         },
         "insert_layer_id": tiny.inserted,
-        "image_token_id": checkpoints.token_id("<|image_pad|>"),
+        "image_token_id": token_id("<|image_pad|>"),
         "tie_word_embeddings": tiny.text.tied,
     }
     model: PreTrainedModel
     if tiny.on_canvas:
-        settings |= {key: mark_id(mark) for key, mark in zip(MARK_KEYS, MARKS, strict=True)}
+        settings |= dict(zip(MARK_KEYS, MARK_IDS, strict=True))
         model = MiniCPMV4_7ForConditionalGeneration(MiniCPMV4_7Config(**settings))
     else:
         model = MiniCPMV4_6ForConditionalGeneration(MiniCPMV4_6Config(**settings))
-    randomise(model, tiny.seed, _is_norm)
-    model.train(False)
-    return model
+    return randomise(model, tiny.seed, _is_norm)
 
 
 def _is_norm(name: str) -> bool:
@@ -120,18 +103,11 @@ def preprocessor(tiny: TinyMiniCpmV) -> dict[str, Any]:
 def write_minicpm_v(path: Path, tiny: TinyMiniCpmV = TinyMiniCpmV()) -> PreTrainedModel:
     """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_minicpm_v(tiny)
-    save(model, path, tiny.dtype, "1GB")
-    tokenizer().save(str(path / "tokenizer.json"))
-    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
-    (path / "preprocessor_config.json").write_text(json.dumps(preprocessor(tiny)))
     # A canvas keeps the line break after it.
     template = TEMPLATE.replace("_pad|>", "_pad|>\\n") if tiny.on_canvas else TEMPLATE
-    (path / "chat_template.jinja").write_text(template)
+    write_text_folder(path, model, tiny.dtype, template=template, control=CONTROL)
+    (path / "preprocessor_config.json").write_text(json.dumps(preprocessor(tiny)))
     return model
-
-
-def make_minicpm_v_pair(path: Path, tiny: TinyMiniCpmV) -> Pair:
-    return Pair(write_minicpm_v(path, tiny), load(path))
 
 
 @dataclass(frozen=True)
@@ -143,13 +119,12 @@ class OnCanvas(Shaped):
 
     @property
     def plan(self) -> ResizePlan:
-        marks = tuple(map(mark_id, MARKS))
         config = SliceConfig(
             patch_size=self.patch,
             size=self.slice_size,
             most_slices=6,
             limit=0,
-            marks=marks,
+            marks=MARK_IDS,
             mean=HALF,
             std=HALF,
             resample=Resampling.BICUBIC,
@@ -174,7 +149,7 @@ class OnCanvas(Shaped):
     @property
     def line_break(self) -> TextRun:
         """Which follows the picture and is kept at its start."""
-        return TextRun((mark_id("\n"),), self.segment.num_positions)
+        return TextRun((token_id("\n"),), self.segment.num_positions)
 
     def rows_of(self, model: Decoder) -> Tensor:
         rows, grids = [], self.plan.grids
@@ -189,7 +164,7 @@ class OnCanvas(Shaped):
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
     """Arguments of the oracle's forward: patches side by side, in the order of its processor."""
-    pad = checkpoints.token_id("<|image_pad|>")
+    pad = token_id("<|image_pad|>")
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(pad)])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     canvases = [piece for piece in pieces if isinstance(piece, OnCanvas)]

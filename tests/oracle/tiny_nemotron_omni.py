@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 from transformers import (
     NemotronH_Omni_Reasoning_V3,
@@ -19,14 +17,14 @@ from transformers import (
 )
 
 from core.models.siglip import in_squares
-from tests.oracle import checkpoints
-from tests.oracle.checkpoints import PLAIN_TEMPLATE, save
-from tests.oracle.runs import Pair, Pieces, load, prompt_of
+from tests.oracle.checkpoints import PLAIN_TEMPLATE, randomise, token_id, write_text_folder
+from tests.oracle.runs import Pieces, prompt_of
 from tests.oracle.tiny_lfm2_vl import Shaped
-from tests.oracle.tiny_text import TinyNemotron, nemotron_config, spread_nemotron
+from tests.oracle.tiny_text import TinyNemotron, nemotron_config
 
 TEMPLATE = PLAIN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", "<image>")
 CONTROL = ("<image>", "<img>", "</img>")
+AROUND_1 = ("norm.weight", "norm_f.weight", "norm1.weight", "norm2.weight", "lambda1", ".D")
 
 
 @dataclass(frozen=True)
@@ -45,22 +43,8 @@ class TinyNemotronOmni:
     seed: int = 0
 
 
-@cache
-def tokenizer() -> Tokenizer:
-    """The tokenizer of the other tiny folders, with this family's own tokens appended."""
-    result = Tokenizer.from_str(checkpoints.tokenizer().to_str())
-    result.add_special_tokens([AddedToken(text, normalized=False) for text in CONTROL])
-    return result
-
-
-def token_id(text: str) -> int:
-    found = tokenizer().token_to_id(text)
-    assert found is not None
-    return found
-
-
-def make_nemotron_omni(tiny: TinyNemotronOmni) -> PreTrainedModel:
-    """The oracle itself, float32."""
+def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     vision = {
         "hidden_size": tiny.hidden,
         "num_hidden_layers": tiny.depth,
@@ -74,35 +58,22 @@ def make_nemotron_omni(tiny: TinyNemotronOmni) -> PreTrainedModel:
         vision_config=vision | dict(tiny.others),
         vision_hidden_size=tiny.hidden,
         projector_hidden_size=tiny.projector,
-        image_token_id=token_id("<image>"),
+        image_token_id=token_id("<image>", CONTROL),
     )
-    model: Any = spread_nemotron(NemotronH_Omni_Reasoning_V3(config), tiny.seed)
+    model: Any = NemotronH_Omni_Reasoning_V3(config)
+    randomise(model, tiny.seed, lambda name: name.endswith(AROUND_1))
     with torch.no_grad():
         # Of the size of patches: a wrong position shows.
         model.vision_model.embeddings.position_embedding *= tiny.side * tiny.hidden**0.5
-    oracle: PreTrainedModel = model
-    return oracle
-
-
-def write_nemotron_omni(path: Path, tiny: TinyNemotronOmni = TinyNemotronOmni()) -> PreTrainedModel:
-    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
-    model = make_nemotron_omni(tiny)
-    save(model, path, tiny.dtype, "1GB")
-    tokenizer().save(str(path / "tokenizer.json"))
-    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
+    oracle = write_text_folder(path, model, tiny.dtype, template=TEMPLATE, control=CONTROL)
     settings = {"patch_size": tiny.patch, "min_num_patches": 16, "max_num_patches": 1024}
     (path / "preprocessor_config.json").write_text(json.dumps(settings))
-    (path / "chat_template.jinja").write_text(TEMPLATE)
-    return model
-
-
-def make_nemotron_omni_pair(path: Path, tiny: TinyNemotronOmni) -> Pair:
-    return Pair(write_nemotron_omni(path, tiny), load(path))
+    return oracle
 
 
 def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
     """Arguments of the oracle's forward: patches row by row, which the pieces have by tokens."""
-    given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
+    given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>", CONTROL))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:
         rows = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,7 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
-from tests.oracle.checkpoints import (
-    PLAIN_TEMPLATE,
-    VOCABULARY,
-    Tiny,
-    folder_settings,
-    randomise,
-    save,
-    token_id,
-    tokenizer,
-)
-from tests.oracle.runs import Pair, load
+from tests.oracle.checkpoints import VOCABULARY, image_ids, is_norm, randomise, save, write_beside
 
 _DENSE: tuple[Any, Any] = Qwen3VLConfig, Qwen3VLForConditionalGeneration
 _MOE: tuple[Any, Any] = Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration
@@ -58,8 +47,8 @@ class TinyQwen3VL:
     seed: int = 0
 
 
-def make_qwen3_vl(tiny: TinyQwen3VL) -> PreTrainedModel:
-    """The oracle itself, float32."""
+def write_qwen3_vl(path: Path, tiny: TinyQwen3VL = TinyQwen3VL()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     text: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": tiny.hidden,
@@ -96,34 +85,10 @@ def make_qwen3_vl(tiny: TinyQwen3VL) -> PreTrainedModel:
         }
     config_type, model_type = _MOE if tiny.experts else _DENSE
     config = config_type(
-        text_config=text,
-        vision_config=vision,
-        tie_word_embeddings=tiny.tied,
-        image_token_id=token_id("<|image_pad|>"),
-        video_token_id=token_id("<|video_pad|>"),
-        vision_start_token_id=token_id("<|vision_start|>"),
-        vision_end_token_id=token_id("<|vision_end|>"),
+        text_config=text, vision_config=vision, tie_word_embeddings=tiny.tied, **image_ids()
     )
     model: PreTrainedModel = model_type(config)
-    randomise(model, tiny.seed, _is_norm)
-    model.train(False)
-    return model
-
-
-def _is_norm(name: str) -> bool:
-    return "norm" in name.split(".")[-2] and name.endswith("weight")
-
-
-def write_qwen3_vl(path: Path, tiny: TinyQwen3VL = TinyQwen3VL()) -> PreTrainedModel:
-    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
-    model = make_qwen3_vl(tiny)
+    randomise(model, tiny.seed, is_norm)
     save(model, path, tiny.dtype, tiny.max_shard_size)
-    for name, values in folder_settings(Tiny()).items():
-        (path / name).write_text(json.dumps(values, indent=2))
-    tokenizer().save(str(path / "tokenizer.json"))
-    (path / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    write_beside(path)
     return model
-
-
-def make_qwen3_vl_pair(path: Path, tiny: TinyQwen3VL) -> Pair:
-    return Pair(write_qwen3_vl(path, tiny), load(path))

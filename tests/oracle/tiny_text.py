@@ -1,7 +1,7 @@
 """Tiny folders of the text-only families, made with transformers' own classes.
 
-Each family has a dataclass of what to make, a function that makes the oracle in float32, and one
-that writes a whole folder and returns the oracle with its weights.
+Each family has a dataclass of what to make, and a function that writes a whole folder and returns
+the oracle in float32, with the folder's weights.
 """
 
 from __future__ import annotations
@@ -85,11 +85,10 @@ def sizes(tiny: TinyText) -> dict[str, Any]:
     }
 
 
-def _spread(model: PreTrainedModel, seed: int, *plain: str) -> PreTrainedModel:
-    """With random weights; `plain` are the ends of names of norms that multiply by their weight."""
-    randomise(model, seed, lambda name: name.endswith(plain))
-    model.train(False)
-    return model
+def write(path: Path, model: PreTrainedModel, tiny: TinyText, *plain: str) -> PreTrainedModel:
+    """Write a folder; weights are random, those of norms and names that end with `plain` near 1."""
+    randomise(model, tiny.seed, lambda name: name.endswith(("norm.weight", *plain)))
+    return write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
 
 
 # ------------------------------------------------------------------ Llama and Qwen3
@@ -114,7 +113,7 @@ class TinyLlama(TinyText):
     rope: Mapping[str, Any] = field(default_factory=lambda: {"rope_type": "default"})
 
 
-def make_llama(tiny: TinyLlama) -> PreTrainedModel:
+def write_llama(path: Path, tiny: TinyLlama = TinyLlama()) -> PreTrainedModel:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "num_hidden_layers": tiny.layers,
@@ -127,11 +126,7 @@ def make_llama(tiny: TinyLlama) -> PreTrainedModel:
         model = Qwen3ForCausalLM(Qwen3Config(**settings))
     else:
         model = LlamaForCausalLM(LlamaConfig(**settings, mlp_bias=tiny.mlp_bias))
-    return _spread(model, tiny.seed, "norm.weight")
-
-
-def write_llama(path: Path, tiny: TinyLlama = TinyLlama()) -> PreTrainedModel:
-    return write_text_folder(path, make_llama(tiny), tiny.dtype, tiny.max_shard_size)
+    return write(path, model, tiny)
 
 
 # ------------------------------------------------------------------ Falcon-H1
@@ -161,7 +156,7 @@ class TinyFalconH1(TinyMamba):
     multipliers: Mapping[str, Any] = field(default_factory=lambda: MULTIPLIERS)
 
 
-def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
+def write_falcon_h1(path: Path, tiny: TinyFalconH1 = TinyFalconH1()) -> PreTrainedModel:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "num_hidden_layers": tiny.layers,
@@ -177,11 +172,8 @@ def make_falcon_h1(tiny: TinyFalconH1) -> PreTrainedModel:
         **tiny.multipliers,
         **tiny.others,
     }
-    return _spread(FalconH1ForCausalLM(FalconH1Config(**settings)), tiny.seed, "norm.weight", ".D")
-
-
-def write_falcon_h1(path: Path, tiny: TinyFalconH1 = TinyFalconH1()) -> PreTrainedModel:
-    return write_text_folder(path, make_falcon_h1(tiny), tiny.dtype)
+    model = FalconH1ForCausalLM(FalconH1Config(**settings))
+    return write(path, model, tiny, ".D")
 
 
 # ------------------------------------------------------------------ Granite 4
@@ -202,7 +194,7 @@ class TinyGranite(TinyMamba):
     positions: str | None = "nope"
 
 
-def make_granite(tiny: TinyGranite) -> PreTrainedModel:
+def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedModel:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "intermediate_size": tiny.inner,
@@ -223,11 +215,7 @@ def make_granite(tiny: TinyGranite) -> PreTrainedModel:
         "logits_scaling": 0.75,
     }
     config = GraniteMoeHybridConfig(**settings, **tiny.others)
-    return _spread(GraniteMoeHybridForCausalLM(config), tiny.seed, "norm.weight", ".D")
-
-
-def write_granite(path: Path, tiny: TinyGranite = TinyGranite()) -> PreTrainedModel:
-    return write_text_folder(path, make_granite(tiny), tiny.dtype)
+    return write(path, GraniteMoeHybridForCausalLM(config), tiny, ".D")
 
 
 # ------------------------------------------------------------------ Granite SWA
@@ -246,7 +234,7 @@ class TinyGraniteSwa(TinyText):
     shared: int = 0
 
 
-def make_granite_swa(tiny: TinyGraniteSwa) -> PreTrainedModel:
+def write_granite_swa(path: Path, tiny: TinyGraniteSwa = TinyGraniteSwa()) -> PreTrainedModel:
     kinds = {"S": "sliding_attention", "F": "full_attention"}
     settings: dict[str, Any] = {
         **sizes(tiny),
@@ -260,21 +248,17 @@ def make_granite_swa(tiny: TinyGraniteSwa) -> PreTrainedModel:
         "logits_scaling": 0.75,
         **tiny.others,
     }
-    if not tiny.experts:
-        return _spread(
-            GraniteSWAForCausalLM(GraniteSWAConfig(**settings)), tiny.seed, "norm.weight"
-        )
-    settings |= {
-        "num_local_experts": tiny.experts,
-        "num_experts_per_tok": tiny.top_k,
-        "shared_intermediate_size": tiny.shared,
-    }
-    model = GraniteMoeSWAForCausalLM(GraniteMoeSWAConfig(**settings))
-    return _spread(model, tiny.seed, "norm.weight")
-
-
-def write_granite_swa(path: Path, tiny: TinyGraniteSwa = TinyGraniteSwa()) -> PreTrainedModel:
-    return write_text_folder(path, make_granite_swa(tiny), tiny.dtype, tiny.max_shard_size)
+    model: PreTrainedModel
+    if tiny.experts:
+        settings |= {
+            "num_local_experts": tiny.experts,
+            "num_experts_per_tok": tiny.top_k,
+            "shared_intermediate_size": tiny.shared,
+        }
+        model = GraniteMoeSWAForCausalLM(GraniteMoeSWAConfig(**settings))
+    else:
+        model = GraniteSWAForCausalLM(GraniteSWAConfig(**settings))
+    return write(path, model, tiny)
 
 
 # ------------------------------------------------------------------ gpt-oss
@@ -292,7 +276,7 @@ class TinyGptOss(TinyText):
     rope: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_gpt_oss(tiny: TinyGptOss) -> PreTrainedModel:
+def write_gpt_oss(path: Path, tiny: TinyGptOss = TinyGptOss()) -> PreTrainedModel:
     kinds = {"S": "sliding_attention", "F": "full_attention"}
     yarn = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "truncate": False}
     settings: dict[str, Any] = {
@@ -307,12 +291,7 @@ def make_gpt_oss(tiny: TinyGptOss) -> PreTrainedModel:
         "rope_parameters": {**yarn, "original_max_position_embeddings": 64, **tiny.rope},
         **tiny.others,
     }
-    model = GptOssForCausalLM(GptOssConfig(**settings))
-    return _spread(model, tiny.seed, "norm.weight")
-
-
-def write_gpt_oss(path: Path, tiny: TinyGptOss = TinyGptOss()) -> PreTrainedModel:
-    return write_text_folder(path, make_gpt_oss(tiny), tiny.dtype, tiny.max_shard_size)
+    return write(path, GptOssForCausalLM(GptOssConfig(**settings)), tiny)
 
 
 # ------------------------------------------------------------------ Jamba
@@ -334,7 +313,7 @@ class TinyJamba(TinyText):
     kernel: int = 4
 
 
-def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
+def write_jamba(path: Path, tiny: TinyJamba = TinyJamba()) -> PreTrainedModel:
     settings: dict[str, Any] = {
         **sizes(tiny),
         "num_hidden_layers": tiny.layers,
@@ -348,20 +327,8 @@ def make_jamba(tiny: TinyJamba) -> PreTrainedModel:
         "mamba_d_conv": tiny.kernel,
         "mamba_dt_rank": tiny.rank,
     }
-    model = _spread(
-        JambaForCausalLM(JambaConfig(**settings, **tiny.others)), tiny.seed, "norm.weight", ".D"
-    )
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            # Time steps as in released models, with which states last for many tokens.
-            if name.endswith("dt_proj.bias"):
-                parameter.sub_(4.0)
-    model.train(False)
-    return model
-
-
-def write_jamba(path: Path, tiny: TinyJamba = TinyJamba()) -> PreTrainedModel:
-    return write_text_folder(path, make_jamba(tiny), tiny.dtype)
+    model = JambaForCausalLM(JambaConfig(**settings, **tiny.others))
+    return write(path, model, tiny, ".D")
 
 
 # ------------------------------------------------------------------ Nemotron-H
@@ -402,25 +369,9 @@ def nemotron_config(tiny: TinyNemotron) -> dict[str, Any]:
     return settings | dict(tiny.others)
 
 
-def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
-    config = NemotronHConfig(**nemotron_config(tiny))
-    return spread_nemotron(NemotronHForCausalLM(config), tiny.seed)
-
-
-def spread_nemotron(model: PreTrainedModel, seed: int) -> PreTrainedModel:
-    """Also of Nemotron Omni, whose tower has other norms and scales."""
-    norms = "norm.weight", "norm_f.weight", "norm1.weight", "norm2.weight"
-    model = _spread(model, seed, *norms, "lambda1", ".D")
-    generator = torch.Generator().manual_seed(seed)
-    for name, buffer in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
-            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
-    model.train(False)
-    return model
-
-
 def write_nemotron(path: Path, tiny: TinyNemotron = TinyNemotron()) -> PreTrainedModel:
-    return write_text_folder(path, make_nemotron(tiny), tiny.dtype)
+    model = NemotronHForCausalLM(NemotronHConfig(**nemotron_config(tiny)))
+    return write(path, model, tiny, "norm_f.weight", ".D")
 
 
 # ------------------------------------------------------------------ LFM2
@@ -452,20 +403,9 @@ def lfm2_text_config(tiny: TinyLfm2) -> dict[str, Any]:
     }
 
 
-def is_norm(name: str) -> bool:
-    """True if a norm multiplies by this weight."""
-    return "norm" in name.split(".")[-2] and name.endswith("weight")
-
-
-def make_lfm2(tiny: TinyLfm2) -> PreTrainedModel:
-    model: PreTrainedModel = Lfm2ForCausalLM(Lfm2Config(**lfm2_text_config(tiny)))
-    randomise(model, tiny.seed, is_norm)
-    model.train(False)
-    return model
-
-
 def write_lfm2(path: Path, tiny: TinyLfm2 = TinyLfm2()) -> PreTrainedModel:
-    return write_text_folder(path, make_lfm2(tiny), tiny.dtype, tiny.max_shard_size)
+    model = Lfm2ForCausalLM(Lfm2Config(**lfm2_text_config(tiny)))
+    return write(path, model, tiny)
 
 
 # ------------------------------------------------------------------ OLMo-Hybrid
@@ -499,8 +439,7 @@ def write_olmo_hybrid(path: Path, tiny: TinyOlmoHybrid = TinyOlmoHybrid()) -> Pr
         rope_parameters={"rope_theta": tiny.theta, "rope_type": "default"},
         **tiny.others,
     )
-    model = _spread(OlmoHybridForCausalLM(config), tiny.seed, "norm.weight")
-    write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
+    model = write(path, OlmoHybridForCausalLM(config), tiny)
     for file in path.glob("*.safetensors"):
         save_file(_with_own_convolutions(load_file(file), tiny), file, {"format": "pt"})
     return model
@@ -546,5 +485,4 @@ def write_ministral3(path: Path, tiny: TinyMinistral3 = TinyMinistral3()) -> Pre
         rope_parameters=dict(tiny.rope),
         **tiny.others,
     )
-    model = _spread(Ministral3ForCausalLM(config), tiny.seed, "norm.weight")
-    return write_text_folder(path, model, tiny.dtype, tiny.max_shard_size)
+    return write(path, Ministral3ForCausalLM(config), tiny)

@@ -34,7 +34,7 @@ from core.cache.node import Node
 from core.cache.tier import DiskTier
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.images import ImageCatalog, image_parts
+from core.engine.images import ImageCatalog
 from core.engine.loaded import LoadedModel
 from core.engine.sampling import Sampler
 from core.models.decoder import Decoder
@@ -348,7 +348,7 @@ class Machine:
         loaded = self.engine.loaded
         assert loaded is not None
         conversation = Conversation(messages=tuple(messages))
-        images = loaded.catalog.segments(image_parts(conversation), lambda: None)
+        images = loaded.catalog.segments(conversation.pictures, lambda: None)
         return loaded.text.render(conversation, images, None, loaded.settings.grid).prompt
 
     def held(self, messages: Sequence[Message]) -> list[Node]:

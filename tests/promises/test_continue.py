@@ -9,15 +9,7 @@ import pytest
 from core.api.chat import Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
-from tests.promises.fixtures import (
-    HEADED,
-    PURE,
-    RECURRENT,
-    TILED,
-    LoadedOf,
-    PictureOf,
-    families,
-)
+from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED, LoadedOf, PictureOf, families
 from tests.promises.machine import Answer, Machine, num_common, system, user, words
 
 FAMILIES = families("hybrid", "thinking", "keeps_thoughts", *RECURRENT, *HEADED, *TILED, *PURE)

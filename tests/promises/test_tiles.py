@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,8 @@ from torch import Tensor
 
 from core.api.chat import ImagePart, Message
 from core.api.prompt import Image
-from tests.oracle.tiny_lfm2_vl import token_id
-from tests.oracle.tiny_minicpm_v import tokenizer as minicpm_tokens
+from tests.oracle import tiny_lfm2_vl, tiny_minicpm_v
+from tests.oracle.checkpoints import token_id, tokenizer
 from tests.promises.fixtures import LoadedOf
 from tests.promises.machine import CountdownFlag, Machine, same, spans, user, words
 from tests.promises.pictures import draw
@@ -22,6 +24,7 @@ SIZE = (512, 384)
 TILES, OF_A_TILE, OF_THE_WHOLE = 4, 4, 6 * 9
 TOKENS = TILES * (1 + OF_A_TILE) + 1 + OF_THE_WHOLE
 
+lfm2_id = partial(token_id, control=tiny_lfm2_vl.CONTROL)
 Shown = Callable[[int], ImagePart]
 
 
@@ -39,11 +42,7 @@ def machine(loaded_of: LoadedOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("family", ["minicpm_v", "minicpm_v4_7"])
 def test_slices_are_one_picture_with_its_number(
-    loaded_of: LoadedOf,
-    tmp_path: Path,
-    shown: Shown,
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
+    loaded_of: LoadedOf, tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     machine = Machine(loaded_of(family), tmp_path / "cache")
     monkeypatch.setattr(Machine, "grids_of_a_picture", 5)
@@ -52,11 +51,11 @@ def test_slices_are_one_picture_with_its_number(
     answer = machine.same_as_cold(chat)
     assert answer.stats.images_encoded == 1
     ids = machine.prompt(chat).ids(-1)
-    numbers = [
-        minicpm_tokens().decode([ids[place + 1]])
-        for place, each in enumerate(ids)
-        if each == minicpm_tokens().token_to_id("<image_id>")
-    ]
+    tokens, mark = (
+        tokenizer(*tiny_minicpm_v.CONTROL),
+        token_id("<image_id>", tiny_minicpm_v.CONTROL),
+    )
+    numbers = [tokens.decode([after]) for each, after in pairwise(ids) if each == mark]
     assert numbers == ["0", "1"]
 
 
@@ -73,13 +72,13 @@ def test_tokens_between_tiles_are_those_of_the_tokenizer(machine: Machine, shown
     (image,) = machine.prompt(chat).images
     embedding = embedding_of(machine, image)
     marks = [f"<|img_row_{row}_col_{column}|>" for row in (1, 2) for column in (1, 2)]
-    ids = torch.tensor([token_id(each) for each in (*marks, "<|img_thumbnail|>")])
+    ids = torch.tensor([lfm2_id(each) for each in (*marks, "<|img_thumbnail|>")])
     assert torch.equal(embedding[: TILES * 5 + 1 : 5], machine.base.model.embed(ids))
     # And around the picture, where its template writes one token.
     ids_around = machine.prompt(chat).ids(-1)
     first = ids_around.index(-1)
-    assert ids_around[first - 1] == token_id("<|image_start|>")
-    assert ids_around[first + TOKENS] == token_id("<|image_end|>")
+    assert ids_around[first - 1] == lfm2_id("<|image_start|>")
+    assert ids_around[first + TOKENS] == lfm2_id("<|image_end|>")
 
 
 def test_I1_I3_a_tiled_picture_is_reused_whole_or_not_at_all(

@@ -214,9 +214,5 @@ LMSTUDIO = [
     _chunk([_choice({"role": "assistant", "content": "ink>\n\nRed"})], _LM),
     _chunk([_choice({"role": "assistant", "content": "."})], _LM),
     _chunk([_choice({}, "stop")], _LM),
-    _chunk(
-        [],
-        _LM,
-        usage={"prompt_tokens": 300, "completion_tokens": 4, "total_tokens": 304},
-    ),
+    _chunk([], _LM, usage={"prompt_tokens": 300, "completion_tokens": 4, "total_tokens": 304}),
 ]

@@ -152,9 +152,7 @@ def certificate(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
-def test_A5_a_certificate_that_can_t_be_verified_is_refused(
-    certificate: ssl.SSLContext,
-) -> None:
+def test_A5_a_certificate_that_can_t_be_verified_is_refused(certificate: ssl.SSLContext) -> None:
     with FakeServer(certificate) as server:
         heard = talk(reply_of(server.address, key="secret"))
     assert heard.error == "RemoteUnreachableError" and server.asked == []

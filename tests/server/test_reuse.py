@@ -13,14 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from core.api.chat import (
-    Conversation,
-    ImagePart,
-    Message,
-    SystemMessage,
-    TextPart,
-    UserMessage,
-)
+from core.api.chat import Conversation, ImagePart, Message, SystemMessage, TextPart, UserMessage
 from core.api.commands import Generate, PrefillReply
 from core.api.events import Finished
 from core.api.params import SamplingParams

@@ -16,15 +16,7 @@ from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.tokenizer import Tokenizer
-from tests.text.chats import (
-    TextOf,
-    chat,
-    ids,
-    library_tokenizer,
-    render,
-    system,
-    words,
-)
+from tests.text.chats import TextOf, chat, ids, library_tokenizer, render, system, words
 from tests.text.tiny_tokenizer import (
     CHATML_CONTROL,
     CHATML_MARKS,

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.api.errors import BrokenConfigError, ImageAspectError, ImageEmptyError, MissingFileError
-from core.vision.kinds import (
-    ImageProcessor,
-    open_processor,
-)
+from core.vision.kinds import ImageProcessor, open_processor
 from core.vision.processor import PictureProcessor
 from tests.vision.pictures import decoded, held, noise
 from tests.vision.test_tiles import SMALL, token_id
@@ -158,11 +155,7 @@ def test_I6_one_pixel_one_shape_or_one_setting_makes_another_picture(
 
 
 # The keys of a picture are saved with contexts: they never change for the same settings.
-KEYS = {
-    "shaped": "131d9147dad3a653",
-    "square": "fc6fb77c640d4218",
-    "tiles": "3e32aa2796009e7d",
-}
+KEYS = {"shaped": "131d9147dad3a653", "square": "fc6fb77c640d4218", "tiles": "3e32aa2796009e7d"}
 
 
 @pytest.mark.parametrize("kind", MODELS)

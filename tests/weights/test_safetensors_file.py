@@ -95,10 +95,7 @@ LIES: dict[str, tuple[Any, str]] = {
         {"a": GOOD, "b": GOOD | {"shape": [0], "data_offsets": [8, 8]}},
         "a and b overlap",
     ),
-    "hole-before": (
-        {"a": GOOD | {"shape": [5], "data_offsets": [4, 24]}},
-        "belong to no tensor",
-    ),
+    "hole-before": ({"a": GOOD | {"shape": [5], "data_offsets": [4, 24]}}, "belong to no tensor"),
     "hole-between": (
         {"a": entry("F32", (2,), 0), "b": entry("F32", (2,), 16)},
         "belong to no tensor",

@@ -7,13 +7,12 @@ from typing import get_args
 from core.api.commands import Answered, AnyCommand, Cancel, Ping
 from core.api.events import Last
 from core.engine.engine import Engine
-from core.worker.__main__ import handlers
 
 COMMANDS = get_args(get_args(AnyCommand)[0])
 
 
 def test_every_command_that_is_answered_has_a_handler() -> None:
-    found = handlers(Engine(), lambda event: None)
+    found = Engine().handlers(lambda event: None)
     assert set(found) == set(COMMANDS) - {Cancel, Ping}
 
 

@@ -7,14 +7,7 @@ import threading
 import pytest
 
 from core.api.chat import Conversation
-from core.api.commands import (
-    ClearCache,
-    Forget,
-    Generate,
-    LoadModel,
-    PrefillDraft,
-    PrefillReply,
-)
+from core.api.commands import ClearCache, Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.errors import RequestCancelled
 from core.api.events import Done, Event, Failed, Finished, Prepared, Queued
 from core.api.params import ModelSettings

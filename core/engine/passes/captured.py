@@ -242,11 +242,11 @@ class StepTrace:
             for layer in memory.kv_layers
             for each in self._kv_buffer.rows_of(layer, later, later + self._num_tokens)
         ]
-        expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
+        expected = [computed, *after.tensors, *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
         self._trace.replay(later, check, self._kv_buffer.base())
-        alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
+        alike = all(map(torch.equal, (self.result, *state.tensors, *rows), expected))
         for each in rows:
             each.zero_()
         state.copy_from(before)
@@ -254,7 +254,3 @@ class StepTrace:
         self.replay(token, check)
         if not (alike and torch.equal(self.result, first)):
             raise NotCapturableError("replayed it gives other bits")
-
-
-def _tensors(state: RecurrentState) -> list[Tensor]:
-    return [tensor for tensors in state.layers.values() for tensor in tensors]

@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Sequence
 
 from core.api.chat import ToolCall
-from core.api.events import Counted
-from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
@@ -180,9 +178,10 @@ class MessageWriter(Writer):
         return event({"type": kind, **fields}, kind)
 
 
-def _tell(counted: Counted, _model: ModelInfo) -> Body:
-    return {"input_tokens": counted.tokens}
-
-
 MESSAGES = Protocol("/v1/messages", read, problem)
-COUNT_TOKENS = Count("/v1/messages/count_tokens", read_ask, _tell, problem)
+COUNT_TOKENS = Count(
+    "/v1/messages/count_tokens",
+    read_ask,
+    lambda counted, _: {"input_tokens": counted.tokens},
+    problem,
+)

@@ -10,7 +10,6 @@ from typing import Any
 from core.api.chat import ToolCall
 from core.api.model_info import ModelInfo
 from core.api.reply_format import ReplyFormat
-from core.api.stats import RequestStats
 from core.server.protocols.protocol import (
     Call,
     Protocol,
@@ -107,7 +106,8 @@ def _written(call: ToolCall) -> Body:
 
 def _last(ended: Ended) -> Body:
     stats = ended.stats
-    reading, writing = _reading_ns(stats), _writing_ns(stats)
+    reading, speed = round((stats.ttft_s or 0.0) * 1e9), stats.decode_tokens_per_s
+    writing = round(stats.reply_tokens / speed * 1e9) if speed else 0
     return {
         "done": True,
         "done_reason": "length" if finish_reason(ended) == "length" else "stop",
@@ -120,15 +120,6 @@ def _last(ended: Ended) -> Body:
         "eval_duration": writing,
         "timings": ended.timings(),
     }
-
-
-def _reading_ns(stats: RequestStats) -> int:
-    return round((stats.ttft_s or 0.0) * 1e9)
-
-
-def _writing_ns(stats: RequestStats) -> int:
-    speed = stats.decode_tokens_per_s
-    return round(stats.reply_tokens / speed * 1e9) if speed else 0
 
 
 def tags(model: ModelInfo, others: Sequence[str]) -> Body:

@@ -201,7 +201,9 @@ def folded(said: list[Said], tools: tuple[Tool, ...] = ()) -> Conversation:
         else:
             if notes:
                 messages.append(UserMessage(content=tuple(notes)))
-            messages.append(_reply(each))
+            calls = tuple(each.calls)
+            reply = AssistantMessage(text=each.text, reasoning=each.reasoning, calls=calls)
+            messages.append(reply)
         notes = []
     if notes:
         messages.append(UserMessage(content=tuple(notes)))
@@ -209,7 +211,3 @@ def folded(said: list[Said], tools: tuple[Tool, ...] = ()) -> Conversation:
     if isinstance(last, AssistantMessage) and not (last.text or last.reasoning or last.calls):
         del messages[-1]
     return Conversation(messages=tuple(messages), tools=tools)
-
-
-def _reply(said: Said) -> AssistantMessage:
-    return AssistantMessage(text=said.text, reasoning=said.reasoning, calls=tuple(said.calls))

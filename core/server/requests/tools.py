@@ -28,8 +28,8 @@ class Tools:
     only: str = ""
     parallel: bool = True
 
-    def format(self, syntax: ToolSyntax) -> ReplyFormat | None:
-        if not self.must:
+    def format(self, syntax: ToolSyntax | None) -> ReplyFormat | None:
+        if not self.must or syntax is None:
             return None
         functions = [
             FunctionFormat.model_construct(

@@ -8,6 +8,7 @@ import signal
 import socket
 import tomllib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -330,11 +331,11 @@ async def test_the_page_says_why_contexts_are_not_kept_on_disk(
     for trouble in ("The disk is full.", None):
         number = len(engine.asked)
         running = asyncio.ensure_future(asked(app, key, HELLO))
-        await until(lambda number=number: len(engine.asked) > number)
+        await until(partial(lambda before: len(engine.asked) > before, number))
         stats = RequestStats(prompt_tokens=10, reply_tokens=2, disk_trouble=trouble)
         engine.asked[-1].finish("Shapes.", stats=stats)
         await running
-        await until(lambda said=trouble: (said or "") in words(app, "serverDiskTrouble"))
+        await until(partial(lambda said: said in words(app, "serverDiskTrouble"), trouble or ""))
     await until(lambda: words(app, "serverDiskTrouble") == "")
 
 

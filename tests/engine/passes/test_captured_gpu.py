@@ -44,8 +44,7 @@ def tracer() -> StepCapture:
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"),
-    [("hybrid", "bfloat16"), ("hybrid", "int4"), ("gemma3", "int8")],
+    ("family", "precision"), [("hybrid", "bfloat16"), ("hybrid", "int4"), ("gemma3", "int8")]
 )
 @pytest.mark.slow
 def test_replies_have_the_bits_of_forwards(
@@ -65,8 +64,7 @@ def test_replies_have_the_bits_of_forwards(
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"),
-    [("hybrid", "bfloat16"), ("hybrid", "int8"), ("falcon_h1", "bfloat16")],
+    ("family", "precision"), [("hybrid", "bfloat16"), ("hybrid", "int8"), ("falcon_h1", "bfloat16")]
 )
 @pytest.mark.slow
 def test_steps_of_several_tokens_are_captured_too(
