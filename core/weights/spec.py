@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from core.weights.smoothing import InputNorm
+from kernels.blocks.types import GGUFType
 from kernels.common.memory import LARGEST_COPY
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import PLAIN, StoredFormat, WeightFormats
@@ -90,7 +91,9 @@ def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
         return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
-    return spec.held_bytes(formats) + (spec.num_bytes if looked_up else 0)
+    scaled = isinstance(weight_format, BlockFormat) and weight_format.type is GGUFType.NVFP4
+    scales = spec.shape[0] * torch.float32.itemsize if scaled else 0
+    return spec.held_bytes(formats) + scales + (spec.num_bytes if looked_up else 0)
 
 
 def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:

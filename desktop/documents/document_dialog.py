@@ -134,7 +134,8 @@ class DocumentDialog(Dialog):
         words = tr("Cancel") if self._choose else tr("Close")
         close = self.button("documentClose", words, self.close)
         use = self.button("documentUse", tr("Use these"), self._use, "primary")
-        use.setVisible(self._choose is not None)
+        if self._choose is None:
+            use.hide()
         bottom = row(*buttons, None, close, use, spacing=8)
         parts = (self.field, (sides, 1), self._said, bottom)
         column(*parts, of=self, margins=(16, 14, 16, 14), spacing=10)
@@ -147,7 +148,8 @@ class DocumentDialog(Dialog):
         found = self.button("documentFound", words, lambda: parts.choose(parts.shown))
         tip = tr("Choose the parts with the most matches, as many as the context has room for")
         fit = self.button("documentFit", tr("The best that fit"), self._choose_best, tip=tip)
-        fit.setVisible(self._room is not None)
+        if self._room is None:
+            fit.hide()
         return [everything, found, fit]
 
     def _connect(self) -> None:

@@ -54,7 +54,8 @@ class DocumentChip(QFrame):
         self.as_text.hide()
         remove = IconButton("close", tr("Remove this document"), name="documentRemove", pixels=12)
         remove.clicked.connect(self.removed)
-        remove.setVisible(removable)
+        if not removable:
+            remove.hide()
         parts = (self._face, (self._caption, 1), self._more, self.as_text, remove)
         row(*parts, of=self, margins=(4, 2, 4, 2), spacing=4)
         self.setFocusProxy(self._face)

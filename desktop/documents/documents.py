@@ -6,7 +6,7 @@ A document is read once, and found again by its file's digest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -75,13 +75,12 @@ class DocumentController(Controller):
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
 
     def add_text(self, draft: Draft, text: str) -> int:
-        """Add a pasted text; returns its number."""
+        """Add a pasted text at once, as the program may be closed; returns its number."""
         name = tr("Pasted text, {count} characters").format(count=format_count(len(text)))
-        each = DraftDocument(name, progress=tr("Waiting…"))
+        each = DraftDocument(name, document=document_of_text(name, text))
         draft.documents.append(each)
         self.changed.emit(draft)
-        read = partial(self._in_thread, partial(document_of_text, name, text))
-        self._tasks.spawn(self._take(draft, each, read), tr("Adding a pasted text"))
+        self.count_again([draft])
         return each.number
 
     def remove(self, draft: Draft, number: int) -> None:
@@ -160,8 +159,7 @@ class DocumentController(Controller):
         draft.documents += taken
         self.changed.emit(draft)
         for each in taken:
-            read = partial(self._read, draft, each)
-            self._tasks.spawn(self._take(draft, each, read), tr("Adding files"))
+            self._tasks.spawn(self._take(draft, each), tr("Adding files"))
 
     async def _sorted(self, draft: Draft, paths: list[Path]) -> list[Path]:
         """Returns documents; adds pictures."""
@@ -204,15 +202,13 @@ class DocumentController(Controller):
             words = tr("files in it that are neither pictures nor documents: {count}.")
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
-    async def _take(
-        self, draft: Draft, each: DraftDocument, reading: Callable[[], Awaitable[Document]]
-    ) -> None:
+    async def _take(self, draft: Draft, each: DraftDocument) -> None:
         """If refused, remove it from the draft."""
         async with self._turn:
             if each not in draft.documents:
                 return
             try:
-                read = await reading()
+                read = await self._read(draft, each)
             except (WaymarkError, OSError) as error:
                 self.remove(draft, each.number)
                 reason = (

@@ -137,8 +137,11 @@ class EngineController(QObject):
             await self._load(wanted)
             failed = self._failure is not None and self._wanted is wanted
             if failed and before is not None and before != wanted:
-                self._wanted = before
+                self._wanted, trouble = before, self.status.trouble
                 await self._load(before)
+                if trouble and self.model is not None:
+                    # Loading this one took the notice back.
+                    self.not_loaded.emit(trouble)
 
     async def until_settled(self) -> None:
         await self.until(lambda _: self.client.state is not EngineState.RESTARTING)

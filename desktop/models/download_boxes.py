@@ -184,7 +184,6 @@ class DownloadList(QWidget):
             if work not in self._rows:
                 self._rows[work] = self._made(work)
             self._rows[work].show_download(download)
-        self.setVisible(bool(shown))
 
     def _made(self, work: str) -> DownloadRow:
         made = DownloadRow(work)

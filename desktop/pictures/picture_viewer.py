@@ -20,7 +20,6 @@ from PySide6.QtGui import (
     QWheelEvent,
 )
 from PySide6.QtWidgets import (
-    QDialog,
     QFrame,
     QGraphicsPixmapItem,
     QGraphicsScene,
@@ -34,10 +33,12 @@ from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.picture_strip import read_thumbnail
 from desktop.store.tables.records import Picture
+from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Label, named
 
+WIDTH, HEIGHT = 900, 700
 # More would take too long through the pipe from the engine's process.
 MOST_PIXELS = 6_000_000
 # Pixels are requested once zooming has paused.
@@ -50,7 +51,7 @@ LARGEST_ZOOM = 32.0
 SMALLEST_ZOOM = 0.02
 
 
-class PictureViewer(QDialog):
+class PictureViewer(Dialog):
     # Width and height of the pixels wanted by `show_pixels`.
     pixels_wanted = Signal(int, int)
     # The Picture.
@@ -64,12 +65,10 @@ class PictureViewer(QDialog):
         parent: QWidget | None = None,
         pictures: Sequence[Picture] = (),
     ) -> None:
-        super().__init__(parent)
+        super().__init__("pictureViewer", tr("Picture"), parent, once=True)
         self.picture = picture
         self._pictures = list(pictures) or [picture]
-        self.setWindowTitle(tr("Picture"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(900, 700)
+        self.fit(WIDTH, HEIGHT)
         self._whole = QSize(*picture.size)
         # Sizes of the pixels shown, empty until they arrive, and requested.
         self.shown = self._asked = QSize()

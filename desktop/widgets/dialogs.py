@@ -141,7 +141,7 @@ class LinkDialog(Dialog):
         self._column.addWidget(Label(question, style="muted", wraps=True))
         shown, spoken = shortened(address, LONGEST_SHOWN), tr("The whole address")
         self._address = text_box("linkAddress", spoken, shown)
-        self._address.setFixedHeight(ADDRESS_HEIGHT)
+        self._address.setFixedHeight(theme.px(ADDRESS_HEIGHT))
         self._address.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
 
     @classmethod
@@ -189,7 +189,8 @@ class LinkDialog(Dialog):
             buttons.append(self._button(*accept, self.accept))
         self._column.addLayout(row(None, *buttons))
         # A layout assumes one line for wrapped labels, unless it is asked.
-        self.resize(LINK_WIDTH, self._column.totalHeightForWidth(LINK_WIDTH))
+        width = theme.px(LINK_WIDTH)
+        self.resize(width, self._column.totalHeightForWidth(width))
 
     def _button(self, name: str, said: str, act: object) -> Button:
         # A double click on the link must not press a button that appears under the pointer.

@@ -235,7 +235,8 @@ class MainWindow(QMainWindow):
         if self._parts.restored and chats:
             # The number is of a chat from before.
             last = max(chats, key=lambda each: each.used).id
-        typed = self.page.composer.text.document().isModified()
+        field = self.page.composer.text
+        typed = field.document().isModified() or bool(field.attached)
         begun = typed or self._parts.chats.shown is not None
         if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
             self._parts.chat.open(last)

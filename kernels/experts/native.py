@@ -62,7 +62,7 @@ class NativeExperts(ExpertBank):
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
-        share, num_rows = ids.shape[1], ids.numel()
+        share = ids.shape[1]
         if self._up.mapped and self._library.stored is not None:
             raise NotCapturableError("experts that are read when they are needed")
         if self._up.mapped:
@@ -70,7 +70,7 @@ class NativeExperts(ExpertBank):
             self._up.prefetch(chosen)
             self._down.prefetch(chosen)
         widest = max(self._up.num_inputs, self._down.num_inputs)
-        few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
+        few = share * widest <= MOST_NUMBERS and share <= MOST_CHOSEN
         fits = hidden.shape[0] > 0 and self._up.takes(hidden.dtype)
         if is_step and few and fits:
             inner = self._activation(self._up(hidden, ids, share))
@@ -103,11 +103,17 @@ class _Banks:
 
     def __call__(self, inputs: Tensor, ids: Tensor, share: int, *, many: bool = False) -> Tensor:
         """Row r of the result is row r // share of `inputs` through expert `ids`[r]. Of `many`
-        rows `ids` ascend and `share` is 1."""
-        inputs, ids = inputs.contiguous(), ids.contiguous()
+        rows `ids` ascend and `share` is 1; others are multiplied as many at once as a step has."""
+        inputs, ids = inputs.contiguous(), ids.contiguous().flatten()
         result = inputs.new_empty(ids.numel(), sum(self._widths))
-        for bank, part in zip(self._banks, result.split(self._widths, dim=1), strict=True):
-            bank.multiply(part, inputs, ids, share, many)
+        most = min(MOST_CHOSEN, MOST_NUMBERS // self.num_inputs) // share * share
+        at_once = ids.numel() if many else most
+        for first in range(0, ids.numel(), at_once):
+            rows = slice(first, first + at_once)
+            given = inputs[first // share : (first + at_once) // share]
+            parts = result[rows].split(self._widths, dim=1)
+            for bank, part in zip(self._banks, parts, strict=True):
+                bank.multiply(part, given, ids[rows], share, many)
         return result
 
 

@@ -82,9 +82,8 @@ class BlockFormat:
     """Weights [outputs, inputs] as rows of blocks of one type.
 
     The stored form is a tensor, uint8 [outputs, row bytes], and scales of rows if there are any,
-    float32 [outputs]. With `columns`, int64 [inputs], the
-    matrix multiplies `given[:, columns]`: number i of each stored row belongs to column
-    `columns[i]` of the rows that it is given.
+    float32 [outputs]. With `columns`, int64 [inputs], the matrix multiplies `given[:, columns]`:
+    number i of each stored row belongs to column `columns[i]` of the rows that it is given.
     """
 
     is_plain = False

@@ -17,13 +17,7 @@ from torch.nn import functional as F
 
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import BlockFormat
-from kernels.linear.gpu import (
-    MAX_ROWS,
-    GroupWeight,
-    in_words,
-    pack_int4,
-    pack_int8,
-)
+from kernels.linear.gpu import MAX_ROWS, GroupWeight, in_words, pack_int4, pack_int8
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat

@@ -1,8 +1,8 @@
 """How GPU kernels unpack weights in groups: w = code * scale + offset.
 
-The kinds are int4 and types of GGUF blocks. A kind is its sizes (`KINDS`), the bytes of a step, the
-codes of a group in them, and the group's scale. Codes have up to 8 bits, so they are exact in
-bfloat16, and a scale is applied to the sum over its group.
+The kinds are int8, int4 and types of GGUF blocks. A kind is its sizes (`KINDS`), the bytes of a
+step, the codes of a group in them, and the group's scale. Codes have up to 8 bits, so they are
+exact in bfloat16, and a scale is applied to the sum over its group.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ class Kind(NamedTuple):
     group: int
     parts: int
     offsets: bool = False
-
-    @property
-    def step(self) -> int:
-        return self.group * self.parts
 
 
 KINDS = {

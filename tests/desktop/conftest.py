@@ -77,8 +77,13 @@ class Loop:
         self.loop = loop
 
     def run(self, work: Awaitable[T]) -> T:
-        result: T = self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
-        return result
+        asyncio._set_running_loop(None)
+        task = asyncio.ensure_future(asyncio.wait_for(work, PATIENCE_S), loop=self.loop)
+        task.add_done_callback(lambda _task: self.loop.stop())
+        self.loop.run_forever()
+        # Between fixtures and the test, pytest-qt handles Qt's events: tasks go on there too.
+        asyncio._set_running_loop(self.loop)
+        return task.result()
 
 
 @pytest.fixture
@@ -100,6 +105,7 @@ def qloop(qapp: QApplication) -> Iterator[Loop]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(qasync, "QThreadExecutor", executor_of_qasync)
         yield Loop(loop)
+    asyncio._set_running_loop(None)
     left = {str(task.get_coro()) for task in asyncio.all_tasks(loop)}
     loop.close()
     asyncio.set_event_loop(None)

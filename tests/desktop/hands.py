@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar, cast
 
-from PySide6.QtCore import QMimeData, QObject, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QMenu, QWidget
 
 from core.api.events import Generated
 from core.api.stats import RequestStats
@@ -34,6 +34,22 @@ from tests.desktop.fake_engine import Asked, FakeEngine
 
 Child = TypeVar("Child", bound=QObject)
 Widget = TypeVar("Widget", bound=QWidget)
+
+
+class Windows(QObject):
+    """Notes widgets shown as windows: one that has no parent yet flashes up and takes the focus."""
+
+    def __init__(self, qapp: QApplication) -> None:
+        super().__init__(qapp)
+        self.shown: list[str] = []
+        qapp.installEventFilter(self)
+
+    def eventFilter(self, shown: QObject, event: QEvent) -> bool:
+        if event.type() != QEvent.Type.Show or isinstance(shown, QDialog | QMenu):
+            return False
+        if isinstance(shown, QWidget) and shown.isWindow():
+            self.shown.append(shown.objectName() or type(shown).__name__)
+        return False
 
 
 def find(app: App, kind: type[Widget], name: str) -> Widget:

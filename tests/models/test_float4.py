@@ -133,6 +133,10 @@ def test_G2_matrices_and_experts_of_other_folders_are_multiplied_as_they_are(
     marked = [each for each in folder.files[0].tensors if each.endswith(".weight_scale")]
     blocks = {each for each, spec in held.tensors.items() if spec.blocks is not None}
     assert blocks == {each.removesuffix("_scale") for each in marked} and len(blocks) > 10
+    planned = planned_bytes({each: held.tensors[each] for each in blocks}, held.formats)
+    outputs = sum(held.tensors[each].shape[0] for each in blocks)  # each has a scale
+    in_files = sum(folder.num_bytes([each]) for each in blocks)
+    assert planned == in_files + (0 if title == "mxfp4" else 4 * (outputs - len(blocks)))
     if compiled() is None:
         return
     kernels = backend("cpu", BFLOAT16, library=library(), published=True)

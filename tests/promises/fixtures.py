@@ -131,8 +131,10 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     "olmo_hybrid": lambda path: write_olmo_hybrid(
         path, TinyOlmoHybrid("LF", key_dim=24, value_dim=48, seed=19)
     ),
+    # A token has ten experts, so eight tokens have more than the kernels of steps take at once.
     "qwen3_5_moe": lambda path: write_experts(
-        path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
+        path,
+        TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), experts=12, top_k=10, fused=True),
     ),
     "qwen3_next": lambda path: write_experts(
         path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))

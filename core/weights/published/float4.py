@@ -36,6 +36,7 @@ _WEIGHT = ".weight"
 _MOST_GROUPS = 2**15  # read at a time
 _NUMBERS = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6]
 _E2M1 = np.array(_NUMBERS, np.float32)
+_LARGEST = np.float32(6 * 448)  # of E2M1 times that of a scale in E4M3
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -75,18 +76,22 @@ class Float4Tensor:
         """Raises BrokenWeightsError for a number of the whole matrix that isn't finite."""
         whole, place = self._whole(read), 0
 
-        def fill(target: Tensor) -> None:
-            nonlocal place
+        def fill_from(place: int, target: Tensor) -> int:
             for part in target.view(-1, self.format.group_size).split(_MOST_GROUPS):
                 codes, scales = self._groups(read, place, len(part))
                 halves = np.stack((codes & 15, codes >> 4), axis=2).reshape(len(part), -1)
                 numbers = torch.from_numpy(np.take(_E2M1, halves, mode="clip"))
                 part.copy_(numbers.mul_(self._factors(scales, whole)[:, None]))
                 place += len(part)
+            return place
+
+        def fill(target: Tensor) -> None:
+            nonlocal place
+            place = fill_from(place, target)
 
         def table(dtype: torch.dtype) -> Table:
             rows = allocate(self.shape, dtype)
-            fill(rows)
+            fill_from(0, rows)
             return HeldTable(rows)
 
         return TensorStream(self.name, fill, table, self._rows(read, whole))
@@ -141,7 +146,8 @@ class Float4Tensor:
         name, found = self.layer + self.format.whole, np.empty(1, np.float32)
         read(name, 0, found.data.cast("B"))
         with np.errstate(divide="ignore", over="ignore"):
-            if not np.isfinite([found, 1 / found if self.format.divides else found]).all():
+            largest = _LARGEST / found if self.format.divides else _LARGEST * found
+            if not np.isfinite([found, largest]).all():
                 raise BrokenWeightsError(f"{name} is {found[0]}, which is no finite scale.")
         return found
 

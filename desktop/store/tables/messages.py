@@ -332,8 +332,9 @@ def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def storable(text: str) -> str:
-    """Replace half surrogate pairs, which a paste can hold and SQLite can't."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Replace half surrogate pairs, which a paste can hold and SQLite can't, and zeros, which the
+    store reads as damage."""
+    return fields.decode(text.encode("utf-8", "replace"))
 
 
 def _merge_parts(connection: sqlite3.Connection, chat: int | None = None) -> None:

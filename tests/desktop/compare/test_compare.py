@@ -16,7 +16,7 @@ from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info
-from tests.desktop.hands import drop, ended, files, find, press, said, send, words
+from tests.desktop.hands import drop, ended, files, find, press, said, send, settle, words
 from tests.desktop.models.test_library import library
 
 A, B, OWN = "/models/a", "/models/b", "/models/own"
@@ -183,8 +183,9 @@ async def test_L5_a_model_chosen_meanwhile_that_does_not_load_leaves_the_one_bef
     app.parts.settings.load()
     first.finish("Yes.")
     (await asked(engine, 2)).finish("No.")
-    await until(lambda: "c was not loaded" in words(app, "toastText"))
     await until(lambda: is_back(app))
+    await settle()
+    assert "c was not loaded" in words(app, "toastText")
     assert engine.model is engine.models[OWN] and app.parts.settings.kept_path == OWN
 
 

@@ -199,6 +199,21 @@ async def test_attaching_a_text_is_undone_between_what_was_typed_before_and_afte
     assert field.toPlainText() == "replaced"
 
 
+async def test_a_pasted_text_is_kept_while_another_document_is_read_and_waymark_is_closed(
+    open_app: OpenApp,
+) -> None:
+    app = await open_app()
+    data = QMimeData()
+    data.setText(LONG)
+    async with app.parts.documents._turn:
+        paste(app, data)
+        app.window.close()
+        await app.gone.wait()
+    app = await open_app()
+    (document,) = app.parts.chat.draft.ready_documents()
+    assert "".join(document.parts) == LONG
+
+
 async def test_a_draft_keeps_its_documents_over_a_restart(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:

@@ -228,7 +228,7 @@ async def viewed(app: App, tmp_path: Path, engine: FakeEngine) -> PictureViewer:
         await ended(app)
     shown = app.parts.transcript.rows[0].message.pictures[0]
     app.window.page.transcript.messages.open_picture_asked.emit(shown.digest)
-    viewer = find(app, PictureViewer, "")
+    viewer = find(app, PictureViewer, "pictureViewer")
     await until(lambda: not viewer.shown.isEmpty())
     return viewer
 

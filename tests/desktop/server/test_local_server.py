@@ -8,7 +8,6 @@ import signal
 import socket
 import tomllib
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -328,14 +327,18 @@ async def test_the_page_says_why_contexts_are_not_kept_on_disk(
 ) -> None:
     app = await open_app()
     key = await switched_on(app)
-    for trouble in ("The disk is full.", None):
+
+    async def answer(trouble: str | None) -> None:
         number = len(engine.asked)
         running = asyncio.ensure_future(asked(app, key, HELLO))
-        await until(partial(lambda before: len(engine.asked) > before, number))
+        await until(lambda: len(engine.asked) > number)
         stats = RequestStats(prompt_tokens=10, reply_tokens=2, disk_trouble=trouble)
         engine.asked[-1].finish("Shapes.", stats=stats)
         await running
-        await until(partial(lambda said: said in words(app, "serverDiskTrouble"), trouble or ""))
+
+    await answer("The disk is full.")
+    await until(lambda: "The disk is full." in words(app, "serverDiskTrouble"))
+    await answer(None)
     await until(lambda: words(app, "serverDiskTrouble") == "")
 
 

@@ -501,7 +501,7 @@ async def test_H8_a_large_picture(app: App, engine: FakeEngine, tmp_path: Path) 
     with LoopWatch() as watch:
         watch.doing = "opening"
         thumbnails(app)[0].opened.emit()
-        viewer = find(app, PictureViewer, "")
+        viewer = find(app, PictureViewer, "pictureViewer")
         await until(lambda: not viewer.shown.isEmpty())
         await at_rest()
         watch.doing = "zooming"

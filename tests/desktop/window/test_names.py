@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QAbstractSpinBox,
+    QApplication,
     QComboBox,
     QLabel,
     QLineEdit,
@@ -33,6 +34,7 @@ from desktop.pictures.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (
+    Windows,
     drop,
     ended,
     files,
@@ -100,7 +102,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
     app.window.toast.say("Words", action=("Undo", lambda: None))
     thumbnails(app)[0].opened.emit()
-    viewer = find(app, PictureViewer, "")
+    viewer = find(app, PictureViewer, "pictureViewer")
     await until(lambda: not viewer.shown.isEmpty())
     app.window.page.find_bar.begin()
     await send(app, engine, "The last")
@@ -113,6 +115,8 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     press(app, "documentMore")
     press(app, "documentOpen")
     press(app, "messageMore")
+    while (menu := QApplication.activePopupWidget()) is not None:
+        menu.close()
     await settle()
 
 
@@ -154,8 +158,13 @@ def documented() -> set[str]:
 
 
 async def test_names_and_the_keyboard(
-    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qapp: QApplication,
 ) -> None:
+    windows = Windows(qapp)
     # A message of five short blocks is too long to be drawn whole.
     monkeypatch.setattr(markdown_body, "PAGE", 900)
     app = await open_app()
@@ -171,6 +180,7 @@ async def test_names_and_the_keyboard(
     app.window.actions_by_name["actionCompare"].trigger()
     press(app, "chatSettings")
     await filled(app, engine, tmp_path)
+    assert windows.shown == ["mainWindow"]
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}
     assert names | {app.window.objectName()} == documented()

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QObject, QRect, QSize
+from PySide6.QtCore import QRect, QSize
 from PySide6.QtGui import QScreen
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from desktop.app import App
 from desktop.window.sides import FRAME, fitted, fitted_size
 from tests.desktop.conftest import OpenApp
-from tests.desktop.hands import press, settle
+from tests.desktop.hands import Windows, press, settle
 
 ALL_THREE = 934
 
@@ -89,22 +89,9 @@ async def test_a_window_left_on_a_screen_that_is_gone_comes_back_whole(
     assert again.window.size().boundedTo(QSize(800, 460)) == again.window.size()
 
 
-class Windows(QObject):
-    def __init__(self, qapp: QApplication) -> None:
-        super().__init__(qapp)
-        self.shown: list[str] = []
-        qapp.installEventFilter(self)
-
-    def eventFilter(self, shown: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Show and isinstance(shown, QWidget) and shown.isWindow():
-            self.shown.append(shown.objectName() or type(shown).__name__)
-        return False
-
-
 async def test_nothing_but_the_window_is_shown_as_one(
     open_app: OpenApp, qapp: QApplication
 ) -> None:
-    """A widget that is shown before it has a parent flashes up as a window and takes the focus."""
     windows = Windows(qapp)
     app = await open_app()
     app.window.side_panel.show_page(1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from core.engine.passes.decode import MOST_TOKENS
 from kernels.common.shapes import Routing
 from kernels.dispatch import Backend, backend
 from kernels.experts.native import NativeExperts
@@ -131,10 +132,11 @@ def test_bits_depend_on_no_number_of_threads(
 
 
 @ALL
-def test_a_captured_step_goes_through_the_experts_of_later_tokens(kind: str) -> None:
-    made = Bank(kind, (9, 3, 96, 48), biased=True)
+@pytest.mark.parametrize("tokens", [1, MOST_TOKENS])
+def test_a_captured_step_goes_through_the_experts_of_later_tokens(kind: str, tokens: int) -> None:
+    made = Bank(kind, (12, 10, 96, 48), biased=True)
     hidden = made.rows(12, made.width)
-    place = hidden[:1].clone()
+    place = hidden[:tokens].clone()
 
     def step(_: object) -> Tensor:
         ids, weights = made.kernels.ops.route(place[:, : made.count], Routing(made.k))
@@ -143,16 +145,18 @@ def test_a_captured_step_goes_through_the_experts_of_later_tokens(kind: str) -> 
 
     with torch.inference_mode():
         trace, result = capture_step(library(), 0, step)
-        for row in hidden:
-            place.copy_(row[None])
+        for rows in hidden.unfold(0, tokens, 1).mT:
+            place.copy_(rows)
             trace.replay(0, lambda: None)
-            assert torch.equal(result, made.through(row[None], True))
+            assert torch.equal(result, made.through(rows.contiguous(), True))
 
 
-def test_many_tokens_in_one_step_are_each_ones_own() -> None:
-    made = Bank("int8", (6, 2, 96, 48))
-    hidden = made.rows(40, made.width)
-    for count in (2, 32, 40):  # 80 pairs are more than steps take
+@ALL
+def test_many_tokens_in_one_step_are_each_ones_own(kind: str) -> None:
+    """Also if all their experts are more than the kernels of steps take."""
+    made = Bank(kind, (12, 10, 96, 48))
+    hidden = made.rows(MOST_TOKENS, made.width)
+    for count in (2, 6, 7, MOST_TOKENS):
         alone = torch.cat([made.through(row[None], True) for row in hidden[:count]])
         assert torch.equal(made.through(hidden[:count], True), alone)
 

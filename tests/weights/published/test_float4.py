@@ -101,6 +101,22 @@ def test_G1_values_are_those_of_compressed_tensors(title: str, tmp_path: Path) -
     assert ((blocks - wanted.double()).abs() <= limit * wanted.abs().double()).all()
 
 
+@pytest.mark.parametrize("title", ["nvfp4", "modelopt", "mxfp4"])
+def test_a_table_of_tied_weights_leaves_the_matrix_whole(title: str, tmp_path: Path) -> None:
+    """Both are read in one turn, the table first."""
+    found, read = folder(tmp_path, title, stored(title)), torch.empty(SHAPE)
+    tables: list[Tensor] = []
+
+    def take(stream: TensorStream) -> None:
+        tables.append(stream.table(torch.float32)(torch.arange(SHAPE[0])))
+        for rows in read.split(2):
+            stream.fill(rows)
+
+    found.read([NAME], take, lambda num_bytes: None, digest=False)
+    expected, _ = values(found)
+    assert torch.equal(tables[0], expected) and torch.equal(read, expected)
+
+
 @pytest.mark.parametrize("title", ["nvfp4", "modelopt"])
 def test_blocks_are_exact_if_the_whole_number_is_a_power_of_two(title: str, tmp_path: Path) -> None:
     tensors = stored(title)
@@ -135,6 +151,8 @@ def test_rows_that_are_no_whole_blocks_are_floats(title: str, tmp_path: Path) ->
         ("nvfp4", "weight_global_scale", torch.inf),
         ("modelopt", "weight_scale_2", torch.nan),
         ("modelopt", "weight_scale_2", -torch.inf),
+        ("modelopt", "weight_scale_2", 2e35),
+        ("nvfp4", "weight_global_scale", 2e-36),
     ],
 )
 def test_G3_scales_are_finite(title: str, name: str, value: float, tmp_path: Path) -> None:

@@ -115,9 +115,10 @@ def test_one_bad_field_never_costs_the_chat(connection: sqlite3.Connection, dama
     assert texts(connection, turn.chat) == ["Hello", "text"]
 
 
-def test_half_a_surrogate_pair_can_be_stored(connection: sqlite3.Connection) -> None:
-    turn = messages.append_turn(connection, None, "odd \ud800 paste")
-    assert texts(connection, turn.chat)[0] == "odd ? paste"
+def test_half_a_surrogate_pair_and_zeros_are_read_as_stored(connection: sqlite3.Connection) -> None:
+    text = "odd \ud800 paste\0\0"
+    turn = messages.append_turn(connection, None, text)
+    assert texts(connection, turn.chat)[0] == messages.storable(text) == "odd ? paste\ufffd"
 
 
 def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) -> None:
