@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from core.client.client import EngineClient
-from tests.forked_engines import engines_are_started
+from tests.forked_engines import engines_are_forked, engines_are_started
 
 
 def command_of_an_engine() -> list[str]:
@@ -27,4 +27,6 @@ def command_of_an_engine() -> list[str]:
 def test_an_engine_is_forked_unless_its_start_is_tested() -> None:
     with engines_are_started():
         assert "core.worker" in command_of_an_engine()
-    assert "core.worker" not in command_of_an_engine()
+    # Those of the session have the environment of its first engine, which may be another one.
+    with engines_are_forked():
+        assert "core.worker" not in command_of_an_engine()

@@ -114,8 +114,10 @@ def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: 
 
 def end_process() -> NoReturn:
     """At once: a thread may wait for a disk that doesn't answer."""
-    sys.stderr.flush()
-    os._exit(0)
+    try:
+        sys.stderr.flush()
+    finally:  # also of a thread whose errors nobody reads
+        os._exit(0)
 
 
 def named(error: BaseException) -> WaymarkError:
