@@ -39,6 +39,7 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
 
 
 def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES) -> JsonObject:
+    """Raises MissingFileError, and `broken`."""
     try:
         parsed = parse_json(read_small(path, most, broken))
     except JsonTooDeepError as error:

@@ -57,6 +57,7 @@ class Child(Generic[Message]):
             await self.send(first)
 
     async def send(self, message: BaseModel) -> None:
+        """Raises EngineDiedError if the process doesn't run any more."""
         if self._process is None:
             raise EngineDiedError("The process has ended.")
         await self._process.send(message)

@@ -32,6 +32,7 @@ Task = Callable[[Fields, bytes], tuple[Fields, bytes]]
 
 
 def encode(message: BaseModel) -> bytes:
+    """Raises ProtocolError for a message that is too large."""
     attached: bytes = getattr(message, getattr(message, "ATTACHED", ""), b"")
     try:
         body = message.model_dump_json().encode()
@@ -56,6 +57,7 @@ def frame(body: bytes, attached: bytes = b"", most: int = MAX_FRAME_BYTES) -> by
 
 
 def body_length(header: bytes, most: int = MAX_FRAME_BYTES) -> int:
+    """Raises ProtocolError for a length that no message has."""
     (length,) = HEADER.unpack(header)
     if not 0 < length <= most:
         raise ProtocolError(f"A frame announces {length:,} bytes.")

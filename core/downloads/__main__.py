@@ -62,6 +62,7 @@ class Download:
         self._elsewhere = False
 
     async def run(self) -> Path:
+        """Returns the path of the model. Raises WaymarkError."""
         # Before anything is told, or it would seem lost until it is checked.
         self._parts = await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())

@@ -73,6 +73,7 @@ class DownloadsClient:
         return await self._ask(lambda number: Search(request=number, text=text))
 
     async def look(self, repository: str) -> Repository:
+        """Raises WaymarkError."""
         (found,) = await self._ask(lambda number: Look(request=number, repository=repository))
         return found
 

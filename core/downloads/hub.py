@@ -95,6 +95,7 @@ class Hub:
             await asyncio.sleep(self._due - now)
 
     async def json(self, path: str, query: Mapping[str, str | list[str]]) -> object:
+        """Raises TryAgainError, WaymarkError."""
         body = bytearray()
         async with self.stream(path, query=query) as response:
             self.raise_for(response)

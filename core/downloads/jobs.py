@@ -146,6 +146,7 @@ def is_claimed(job: Job) -> bool:
 
 
 def discard(job: Job) -> None:
+    """Raises DownloadFolderError."""
     with claimed(job) as ours:
         if not ours:
             raise DownloadFolderError("Another Waymark is downloading this. Stop it there first.")

@@ -80,6 +80,7 @@ class Transfer:
         self.waiting, self.checking = "", False
 
     async def run(self) -> None:
+        """Return when the part has the published digest. Raises WaymarkError."""
         read_again = False
         for _ in range(MOST_CHECKS):
             await self._fill()
@@ -143,6 +144,7 @@ class Transfer:
             self.checking = False
 
     async def _pause(self, failure: TryAgainError, progress: int) -> None:
+        """Raises HubUnreachableError after the last attempt."""
         if progress > self._best:
             self._best, self._failures = progress, 0
         self._failures += 1

@@ -182,6 +182,7 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
+        """Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)

@@ -79,6 +79,7 @@ class IdlePrefill:
         )
 
     def predict(self) -> Predicted:
+        """Raises RequestCancelled."""
         loaded, conversation = self._loaded, self._command.conversation
         try:
             images = loaded.catalog.segments(conversation.pictures, self._flag.check)

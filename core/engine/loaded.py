@@ -226,6 +226,7 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 def open_processor(
     files: ModelFiles, settings: ModelSettings, device: torch.device, model: Decoder, text: ChatText
 ) -> PictureProcessor | None:
+    """None for a model without vision. Raises a WaymarkError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens

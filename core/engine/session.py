@@ -48,6 +48,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
+        """Returns the last event. Raises a WaymarkError."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)

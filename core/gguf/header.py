@@ -121,6 +121,7 @@ class _Bytes:
         return damaged(self.name, fault)
 
     def need(self, count: int) -> None:
+        """Raises BrokenWeightsError if the header can't have `count` more bytes."""
         wanted = self.position + count
         if wanted > self.num_bytes:
             raise self.damaged(f"it ends inside its header, at {self.num_bytes:,} bytes")

@@ -112,6 +112,7 @@ def tokenizer_json(
 
 
 def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
+    """Raises UnknownTokenizerError if the file names none that is known."""
     name = metadata.get("tokenizer.ggml.pre")
     if not isinstance(name, str):
         raise UnknownTokenizerError(

@@ -26,6 +26,7 @@ _LEVEL = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def office_text(data: bytes, name: str) -> str:
+    """Raises DocumentUnreadableError, DocumentTooLargeError."""
     if not data.startswith(b"PK"):
         raise DocumentUnreadableError(
             f"{name} is in an old Office format, or protected by a password. Save it as .docx or "

@@ -167,6 +167,7 @@ def _built(description: JsonObject | bytes) -> Tokenizer:
 
 
 def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
+    """Raises BrokenTokenizerError for absurd ids."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     num_ids = max(ids.values(), default=-1) + 1
     if num_ids > MAX_IDS:

@@ -113,6 +113,7 @@ class QuantisedWriter:
     """Failures end only the writing; `trouble` says why."""
 
     def __init__(self, blobs: DiskStore, layout: QuantisedLayout, facts: Facts) -> None:
+        """`facts` identify the weights files. Raises OSError."""
         self.trouble = ""
         self.layout, self.facts, self._blobs = layout, facts, blobs
         blobs.drop_part(WEIGHTS)
@@ -166,6 +167,7 @@ class QuantisedFile:
     """Verifies each matrix; `reading_s` are the seconds this took."""
 
     def __init__(self, path: Path, layout: QuantisedLayout, key: str) -> None:
+        """Raises QuantisedDamagedError, OSError."""
         self.path, self.layout = path, layout
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None

@@ -40,6 +40,7 @@ _KIND = "weights files"
 
 
 def delete_quantised(blobs: DiskStore) -> None:
+    """Loaded models don't need them. Raises NotDeletedError."""
     try:
         try:
             for kind in (_KIND, TILE_NOTES):

@@ -106,6 +106,7 @@ class TensorReader:
         return self.tensors.pop(self._published(name))
 
     def matrix(self, name: str, spec: TensorSpec) -> Slices | StoredBlocks:
+        """Raises QuantisedDamagedError for a kept matrix."""
         name = self._published(name)
         self._advance(packing_bytes(self._planned[name], self._formats))
         if name in self._blocks:

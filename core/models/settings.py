@@ -85,6 +85,7 @@ Parsed = TypeVar("Parsed", bound=Settings)
 def parse_settings(
     kind: type[Parsed], values: Mapping[str, Any], source: str = "config.json"
 ) -> Parsed:
+    """Raises BrokenConfigError that names the first keys at fault."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:

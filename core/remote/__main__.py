@@ -245,6 +245,7 @@ async def look(connections: Connections, address: str, key: str) -> RemoteServer
 
 
 def read_list(body: object) -> tuple[Kind, tuple[RemoteModel, ...]]:
+    """Raises RemoteAnswerError."""
     entries = body.get("data") if isinstance(body, dict) else None
     if not isinstance(entries, list):
         raise RemoteAnswerError("The answer is no list of models.")

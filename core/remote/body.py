@@ -224,6 +224,7 @@ def _sampled(messages: Sequence[Message], tokenizer: str) -> list[tuple[str, lis
 
 
 def _tokens(answer: Any) -> list[int]:
+    """Raises RemoteAnswerError."""
     tokens = read_ids(answer.get("tokens") if isinstance(answer, dict) else None)
     if tokens is None:
         raise RemoteAnswerError("The answer is no list of tokens.")

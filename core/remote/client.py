@@ -53,6 +53,7 @@ class RemoteClient:
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
+        """Raises WaymarkError."""
         return await self._looks.ask(
             lambda number: self._send(Look(request=number, address=address, key=key), proxy)
         )

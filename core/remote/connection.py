@@ -139,6 +139,7 @@ def _client(**options: Any) -> httpx2.AsyncClient:
 
 
 async def read_json(response: httpx2.Response) -> Any:
+    """Raises RemoteAnswerError."""
     try:
         return parse_json(await _read(response, MOST_JSON_BYTES))
     except ValueError as error:

@@ -158,6 +158,7 @@ class Chats:
 
 
 def read_script(path: Path) -> Script:
+    """Raises InvalidRequestError with the place and the reason."""
     try:
         script = Script.model_validate_json(path.read_bytes())
     except OSError as error:

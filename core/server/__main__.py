@@ -155,6 +155,7 @@ def minutes(text: str) -> float:
 
 
 def _named(model: ModelInfo, folders: list[Path]) -> dict[str, Path]:
+    """The models that requests may name. Raises InvalidRequestError."""
     if not folders:
         return {}
     found = dict[str, Path]()
@@ -189,6 +190,7 @@ def key_of(given: str | None, data: Path) -> str:
 
 
 def settings_of(options: argparse.Namespace, data: Path) -> tuple[ModelSettings, CacheSettings]:
+    """Raises InvalidRequestError, which names the option."""
     try:
         return _model_settings(options, data), CacheSettings(
             count=options.checkpoints,

@@ -109,6 +109,7 @@ class Answering:
                         raise _refusal(error, ask) from None
 
     async def count(self, ask: Ask) -> Counted:
+        """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
         if self._needs_load(ask):
             async with self.turns.turn(ask.client):
                 await self._load_for(ask)

@@ -34,6 +34,7 @@ SILENCE_S = 10.0
 
 
 async def read_body(request: Request) -> Body:
+    """Raises Refusal, ClientDisconnect."""
     size, chunks = 0, list[bytes]()
     try:
         async with asyncio.timeout(BODY_S):

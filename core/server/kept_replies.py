@@ -102,6 +102,7 @@ class KeptReplies:
 
 
 def delete(file: Path) -> None:
+    """Raises OSError."""
     for ending in ("", "-wal", "-shm"):
         file.with_name(file.name + ending).unlink(missing_ok=True)
 

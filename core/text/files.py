@@ -104,6 +104,7 @@ def read_text_files(folder: Path) -> TextFiles:
 
 
 def gguf_text_files(path: Path, model: GGUFModel) -> TextFiles:
+    """Raises the errors of `read_text`."""
     text = read_text(model.metadata)
     tokenizer_digest, fingerprint = _digests(text.tokenizer, text.template)
     made = [text.tokenizer]

@@ -145,6 +145,7 @@ class PictureFrame:
         return cls(placeholder.spelling, f"{begin}{placeholder.spelling}{end}")
 
     def around_pictures(self, rendered: str) -> str:
+        """Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
         first, *others = rendered.split(self.begin)

@@ -51,6 +51,7 @@ class PictureDecoder:
     def open(
         self, data: bytes, name: str, check: Callable[[], None] | None = None
     ) -> Iterator[DecodedPicture]:
+        """Errors call the picture `name`. Raises ImageError."""
         with self._lock:
             picture = DecodedPicture(self._helper, name, check)
             picture.open(data)

@@ -103,6 +103,7 @@ class PictureProcessor(ABC):
         """Raises ImageError."""
 
     def process(self, picture: DecodedPicture) -> ProcessedImage:
+        """Resize a picture and compute its key. Raises ImageError."""
         plan = self.measure(*picture.size)
         data = b"".join(picture.resized(*size, self.config.resample) for size in plan.sizes)
         image = Image(

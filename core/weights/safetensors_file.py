@@ -103,6 +103,7 @@ def read_header(
 
 
 def read_raw_header(file: BinaryIO, num_bytes: int) -> bytes:
+    """The JSON text at the start of a file of `num_bytes`. Raises HeaderError, OSError."""
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if num_bytes < LENGTH_BYTES or length > num_bytes - LENGTH_BYTES:
         raise HeaderError(f"its header should take {length:,} bytes, the file has {num_bytes:,}")
@@ -197,6 +198,7 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
 
 
 def _check_cover(tensors: Mapping[str, StoredTensor], data_start: int, num_bytes: int) -> None:
+    """Raises HeaderError unless every byte of the data belongs to exactly one tensor."""
     place, before = data_start, ""
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start < place:

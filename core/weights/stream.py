@@ -58,6 +58,7 @@ class OpenFiles:
             file.close()
 
     def read(self, path: Path, start: int, view: memoryview) -> None:
+        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
         try:
             file = self.file(path)
             file.seek(start)
@@ -73,6 +74,7 @@ class OpenFiles:
 
 
 def look_up(source: WeightsFile, name: str) -> Tensor:
+    """Raises BrokenWeightsError, MissingFileError."""
     entry = source.tensors[name]
     tensor = allocate(entry.shape, DTYPES[entry.dtype])
     try:

@@ -56,6 +56,7 @@ class FileTable:
         self._written = self._last_written()
 
     def __call__(self, ids: Tensor) -> Tensor:
+        """Raises BrokenWeightsError, MissingFileError, IndexError."""
         numbers = ids.tolist()
         data = bytearray(len(numbers) * self._row_bytes)
         view = memoryview(data)

@@ -134,6 +134,7 @@ def _open_tower(
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:
+    """Raises UnknownArchitectureError."""
     kind = file.metadata.get(_KIND)
     found = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if found is not None:
@@ -151,6 +152,10 @@ def _architecture_of(file: GGUFFile, name: str) -> Architecture:
 
 
 def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
+    """The recipes of a text stack whose published names begin with `scope`.
+
+    Raises WrongShapeError, UnsupportedQuantisationError.
+    """
     recipes, layers = Recipes(settings), settings.num_layers
     recipes.add(scope, "", architecture.stack)
     recipes.add("", "", {"lm_head.weight": rule("output.weight")})

@@ -114,6 +114,7 @@ class Recipes(dict[str, Recipe]):
         return rule.joined is not None and not rule.new_axis and len(types) > 1
 
     def _fitting(self, rule: Rule, names: list[str]) -> Recipe:
+        """Raises WrongShapeError if the tensors have too few axes for the rule, or empty ones."""
         try:
             return self._recipe(rule, names)
         except (IndexError, ZeroDivisionError):

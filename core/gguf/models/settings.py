@@ -93,6 +93,7 @@ class Settings:
         return found
 
     def rows(self, name: str, axes: int = 2) -> int:
+        """Rows of each matrix of `name`. Raises MissingTensorError, WrongShapeError."""
         shape = self.tensor(name).shape
         if len(shape) != axes:
             raise WrongShapeError(f"{name} in {self.name} should have {axes} axes: {list(shape)}.")

@@ -190,6 +190,7 @@ def _read(body: Body, _reader: Reader, client: str, model: str) -> Call:
 
 
 def _prompt_of(prompt: object) -> str:
+    """One text, alone or in a list. Raises Refusal."""
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):

@@ -55,6 +55,7 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
 
 
 def number_of(body: Body, name: str, most: int) -> int | None:
+    """Raises Refusal unless it is a whole number up to `most`, or missing."""
     value = _whole(body.get(name))
     if value is not None and (type(value) is not int or not 0 <= value <= most):
         raise Refusal(f"{name} must be a whole number from 0 to {most}.", name)
@@ -89,6 +90,7 @@ def effort_of(value: object) -> Thinking:
 
 
 def format_of(asked: object, field: str) -> ReplyFormat | None:
+    """A `response_format`, or the like of other protocols. Raises Refusal."""
     if asked is None:
         return None
     if not isinstance(asked, dict):

@@ -29,6 +29,7 @@ class Tools:
     parallel: bool = True
 
     def format(self, syntax: ToolSyntax | None) -> ReplyFormat | None:
+        """The format of a reply that has to be calls. Raises Refusal."""
         if not self.must or syntax is None:
             return None
         functions = [

@@ -191,6 +191,7 @@ def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, Weight
 
 
 def _inside(folder: Path, name: str) -> Path:
+    """Raises for a path or another ending."""
     if name != Path(name).name or "\\" in name or "\0" in name:
         raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:

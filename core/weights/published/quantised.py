@@ -22,6 +22,7 @@ class Part:
 
 
 def checked_scales(layer: str, stored: Tensor) -> Tensor:
+    """Return a float32 copy. Raises BrokenWeightsError unless finite."""
     scales = stored.float().contiguous()
     if not bool(scales.isfinite().all()):
         raise BrokenWeightsError(f"A scale of {layer} is not a finite number.")

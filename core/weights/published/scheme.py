@@ -52,6 +52,7 @@ class Scheme:
 def read_scheme(
     config: Mapping[str, Any], check: Callable[[], None] = lambda: None
 ) -> Scheme | None:
+    """None for plain weights. Raises BrokenConfigError, UnsupportedQuantisationError."""
     fields = _find(config)
     if fields is None:
         return None
@@ -134,6 +135,7 @@ class Patterns:
 
 
 def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _Step:
+    """Raises ValueError beyond so many nested repetitions and levels."""
     if not levels:
         raise ValueError("nested too deeply")
     steps = [_step(kind, detail, repeats, levels - 1) for kind, detail in nodes]
@@ -149,6 +151,7 @@ def _sequence(nodes: Iterable[tuple[Any, Any]], repeats: int, levels: int) -> _S
 
 
 def _step(kind: Any, detail: Any, repeats: int, levels: int) -> _Step:
+    """Raises ValueError for a kind that isn't followed."""
     match str(kind):
         case "LITERAL":
             character = chr(detail)
