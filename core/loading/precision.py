@@ -47,7 +47,7 @@ class Notes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """What isn't in the `notes` is measured only if it `measures`; `check` is called while kernels
+    """Measures only missing `notes`, and only if it `measures`; `check` is called while kernels
     are compiled."""
 
     measures: bool = False

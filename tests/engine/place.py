@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -15,21 +16,17 @@ from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from tests.promises.fixtures import FEW
-from tests.sweeps import rotated, thinned
+from tests.sweeps import thinned
 
 LIMIT = GROWTH + 40
 
 
 def sweep(families: Iterable[str], precisions: Sequence[str]) -> list[object]:
-    """The first family in all precisions, others of FEW in int8; slowly the rest, each in one.
-
-    A precision is of the matrices alone, and what else a family has is the same in all of them.
-    """
+    """Families by precisions: the first family in all, others of FEW in int8; the rest is slow."""
     first, *others = families
-    quick = [(first, each) for each in precisions]
-    quick += [(each, "int8") for each in others if each in FEW]
-    rest = rotated([each for each in others if each not in FEW], precisions)
-    return thinned([*quick, *rest], quick)
+    quick = [(first, each) for each in precisions] + [(each, "int8") for each in others]
+    quick = [each for each in quick if each[0] in (first, *FEW)]
+    return thinned(itertools.product((first, *others), precisions), quick)
 
 
 def go_on() -> None:

@@ -175,7 +175,7 @@ def test_bits_depend_on_no_number_of_threads(threads: int) -> None:
 @pytest.mark.parametrize("gates", [None, GGUFType.IQ4_XS])
 def test_experts_are_their_matrices(type: GGUFType, gates: GGUFType | None) -> None:
     def matrices(type: GGUFType, outputs: int, inputs: int) -> list[Matrix]:
-        """Those of NVFP4 have scales of rows."""
+        """Matrices of NVFP4 have scales of rows."""
         rows = blocks(type, 6 * outputs, inputs).split(outputs)
         scales = [torch.rand(outputs)] if type is GGUFType.NVFP4 else []
         return [native(type, inputs).prepack((each, *scales), None) for each in rows]
