@@ -226,7 +226,7 @@ class _Bank:
         if self._kind not in KINDS:
             return self.times(inputs, tiles, num_rows)
         result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
-        step_of_groups[(outputs, num_rows)](
+        step_of_groups[(triton.cdiv(outputs, STEP["OUTPUTS"]), num_rows)](
             inputs, *self._tables, self._biases, result, tiles.expert, tiles.source, outputs,
             num_inputs, inputs.shape[1], inputs.stride(0),
             BIASED=self._biased, **STEP, **constants(self._kind),

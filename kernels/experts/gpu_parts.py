@@ -146,6 +146,7 @@ def step_of_groups(
     given: int,
     stride: int,
     BIASED: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
@@ -153,14 +154,15 @@ def step_of_groups(
     OFFSETS: tl.constexpr,
 ) -> None:
     """Like `rows_of_groups`, for tiles of one row: programs (outputs, tiles)."""
-    output, row = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
+    row, known = tl.program_id(1).to(tl.int64), output < num_outputs
     chosen, whose = tl.load(expert + row), tl.load(source + row)
     codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
     total = row_product(
-        inputs + whose * stride, codes, scale, factor, output, num_inputs, given,
-        CHUNKS, KIND, GROUP, PARTS, OFFSETS,
+        inputs + whose * stride, codes, scale, factor, output, num_outputs, num_inputs, given,
+        OUTPUTS, CHUNKS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
     if BIASED:
         bias = tl.load(biases + chosen).to(tl.pointer_type(outputs.dtype.element_ty))
-        total += tl.load(bias + output).to(tl.float32)
-    tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty))
+        total += tl.load(bias + output, known, 0.0).to(tl.float32)
+    tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty), known)

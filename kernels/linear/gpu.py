@@ -1,7 +1,8 @@
 """y = x W^T with W of integers or GGUF blocks in Triton, for a few rows; and dequantising W.
 
-A program of one warp multiplies one row with one output, so a row's bits depend on nothing beside
-it, and reads codes as words of four bytes. With more rows the caller dequantises.
+A program of one warp multiplies one row with one output (in the interpreter, with many), so the
+bits of a row depend on nothing beside it, and reads codes as words of four bytes. With more rows
+the caller dequantises.
 
 In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
 the even group in its low half and of the odd group in its high half. Codes are stored in chunks of
@@ -18,6 +19,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.capability import interpreted
 from kernels.common.memory import dense_rows
 from kernels.linear.gpu_parts import (
     KINDS,
@@ -31,7 +33,11 @@ from kernels.linear.gpu_parts import (
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 
 MAX_ROWS = 3  # each is multiplied alone; with more, dequantising pays
-STEP = {"CHUNKS": 32, "num_warps": 1}  # of 16 bytes: larger steps need too many registers
+STEP = {
+    "OUTPUTS": 64 if interpreted() else 1,
+    "CHUNKS": 32,
+    "num_warps": 1,
+}  # of 16 bytes: larger steps need too many registers
 _FLOATED = 64  # chunks of a program that dequantises
 
 
@@ -97,7 +103,7 @@ def few_rows(inputs: Tensor, weight: GroupWeight) -> Tensor:
     assert dense_rows(inputs) and inputs.shape[1] == shape[1]
     assert all(each.is_contiguous() for each in tensors)
     outputs = torch.empty(inputs.shape[0], shape[0], dtype=inputs.dtype, device=inputs.device)
-    _few_rows[(outputs.numel(),)](
+    _few_rows[(inputs.shape[0] * triton.cdiv(shape[0], STEP["OUTPUTS"]),)](
         inputs, *tensors[:2], tensors[-1], outputs, inputs.shape[0], *shape, inputs.stride(0),
         **STEP, **constants(kind),
     )  # fmt: skip
@@ -109,9 +115,10 @@ def dequantise(weight: GroupWeight, dtype: torch.dtype) -> Tensor:
     num_outputs, num_inputs = weight.shape
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.tensors[0].device)
     chunks = triton.cdiv(num_inputs, 32 * KINDS[weight.kind].parts) * 2
-    _dequantise[(num_outputs, triton.cdiv(chunks, _FLOATED))](
-        *weight.tensors[:2], weight.tensors[-1], outputs, num_inputs,
-        CHUNKS=_FLOATED, **constants(weight.kind),
+    at_once = STEP["OUTPUTS"]
+    _dequantise[(triton.cdiv(num_outputs, at_once), triton.cdiv(chunks, _FLOATED))](
+        *weight.tensors[:2], weight.tensors[-1], outputs, num_outputs, num_inputs,
+        OUTPUTS=at_once, CHUNKS=_FLOATED, **constants(weight.kind),
     )  # fmt: skip
     return outputs
 
@@ -127,6 +134,7 @@ def _few_rows(
     num_outputs: int,
     num_inputs: int,
     stride: int,
+    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
@@ -135,12 +143,13 @@ def _few_rows(
 ) -> None:
     """Programs (outputs, rows): neighbours read the same weights."""
     row = (tl.program_id(0) % num_rows).to(tl.int64)
-    output = (tl.program_id(0) // num_rows).to(tl.int64)
+    output = tl.program_id(0) // num_rows * OUTPUTS + tl.arange(0, OUTPUTS)
     total = row_product(
-        inputs + row * stride, codes, scales, factors, output, num_inputs, num_inputs,
-        CHUNKS, KIND, GROUP, PARTS, OFFSETS,
+        inputs + row * stride, codes, scales, factors, output, num_outputs, num_inputs,
+        num_inputs, OUTPUTS, CHUNKS, KIND, GROUP, PARTS, OFFSETS,
     )  # fmt: skip
-    tl.store(outputs + row * num_outputs + output, total.to(outputs.dtype.element_ty))
+    place = outputs + row * num_outputs + output
+    tl.store(place, total.to(outputs.dtype.element_ty), output < num_outputs)
 
 
 @triton.jit
@@ -149,7 +158,9 @@ def _dequantise(
     scales: tl.tensor,
     factors: tl.tensor,
     outputs: tl.tensor,
+    num_outputs: int,
     num_inputs: int,
+    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
@@ -157,20 +168,23 @@ def _dequantise(
     OFFSETS: tl.constexpr,
 ) -> None:
     """Programs (outputs, chunks)."""
-    line, groups = tl.program_id(0).to(tl.int64), num_inputs // GROUP
+    line = (tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)).to(tl.int64)[:, None, None]
+    known, groups = line < num_outputs, num_inputs // GROUP
     blocks = tl.cdiv(num_inputs, PARTS * 32)
-    chunk = tl.program_id(1) * CHUNKS + tl.arange(0, CHUNKS)[:, None]
-    words = chunk_codes(codes, line, chunk, blocks, KIND)
+    chunk = tl.program_id(1) * CHUNKS + tl.arange(0, CHUNKS)[None, :, None]
+    words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
     for part in tl.static_range(PARTS):
         first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
         four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
         group = first // GROUP
-        scale, offset = part_scales(scales, factors, line, group, groups, group < groups, KIND)
+        scale, offset = part_scales(
+            scales, factors, line, group, groups, known & (group < groups), KIND
+        )
         for byte in tl.static_range(4):
             code = byte_codes(four, byte, KIND)
             result = (code / 256 if byte % 2 else code) * scale
             if OFFSETS:
                 result += offset
-            column = first + 4 * byte + tl.arange(0, 4)[None, :]
+            column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
             there = outputs + line * num_inputs + column
-            tl.store(there, result.to(outputs.dtype.element_ty), column < num_inputs)
+            tl.store(there, result.to(outputs.dtype.element_ty), known & (column < num_inputs))

@@ -133,15 +133,19 @@ def part_scales(
 
 @triton.jit
 def chunk_codes(
-    codes: tl.tensor, line: tl.tensor, chunk: tl.tensor, blocks: int, KIND: tl.constexpr
+    codes: tl.tensor,
+    line: tl.tensor,
+    there: tl.tensor,
+    chunk: tl.tensor,
+    blocks: int,
+    KIND: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Three tiles of words [CHUNKS, 4] of a row, which are one if a chunk has no more.
+    """Three tiles of words [OUTPUTS, CHUNKS, 4], which are one if a chunk has no more.
 
     Two chunks are a block of `PARTS` times 32 inputs, of which each has the half of every 32. Byte
     b of its four words are inputs 4 b to 4 b + 3 of 16.
     """
-    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, :]
-    there = chunk < 2 * blocks
+    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
     if KIND == "Q6_K":
         # A half of a GGUF block: 64 bytes with low bits and, behind both halves, 32 with high ones.
         half, inside = chunk // 2, chunk % 2 * 4 + word
@@ -195,28 +199,32 @@ def row_product(
     codes: tl.tensor,
     scales: tl.tensor,
     factors: tl.tensor,
-    line: tl.tensor,
+    output: tl.tensor,
+    num_outputs: int,
     num_inputs: int,
     given: int,
+    OUTPUTS: tl.constexpr,
     CHUNKS: tl.constexpr,
     KIND: tl.constexpr,
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> tl.tensor:
-    """The product of a row of `given` inputs with the output `line`."""
-    groups, blocks = num_inputs // GROUP, tl.cdiv(num_inputs, PARTS * 32)
-    total = tl.zeros([CHUNKS, 4], tl.float32)
+    """The product of a row of `given` inputs with some outputs [OUTPUTS]."""
+    line = output.to(tl.int64)[:, None, None]
+    known, groups = line < num_outputs, num_inputs // GROUP
+    blocks = tl.cdiv(num_inputs, PARTS * 32)
+    total = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
     for start in range(0, 2 * blocks, CHUNKS):
-        chunk = start + tl.arange(0, CHUNKS)[:, None]
-        words = chunk_codes(codes, line, chunk, blocks, KIND)
+        chunk = start + tl.arange(0, CHUNKS)[None, :, None]
+        words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
         for part in tl.static_range(PARTS):
             first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
             four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
-            product = tl.zeros([CHUNKS, 4], tl.float32)
-            inputs = tl.zeros([CHUNKS, 4], tl.float32)
+            product = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
+            inputs = tl.zeros([1, CHUNKS, 4], tl.float32)
             for byte in tl.static_range(4):
-                column = first + 4 * byte + tl.arange(0, 4)[None, :]
+                column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
                 number = tl.load(row + column, column < given, 0.0).to(tl.float32)
                 product += byte_codes(four, byte, KIND) * (number / 256 if byte % 2 else number)
                 inputs += number
@@ -225,13 +233,15 @@ def row_product(
             else:
                 group = first // GROUP
                 scale, offset = part_scales(
-                    scales, factors, line, group, groups, group < groups, KIND
+                    scales, factors, line, group, groups, known & (group < groups), KIND
                 )
                 total += product * scale
                 if OFFSETS:
                     total += inputs * offset
-    result = tl.sum(tl.sum(total, 1), 0)
-    return result * tl.load(scales + line) if KIND == "int8" else result
+    result = tl.sum(tl.sum(total, 2), 1)
+    if KIND == "int8":
+        result *= tl.load(scales + output, output < num_outputs, 0.0)
+    return result
 
 
 @triton.jit

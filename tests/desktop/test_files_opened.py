@@ -25,7 +25,7 @@ def traced(folder: Path, *arguments: str) -> str:
         pytest.skip("strace is not installed")
     log = folder / "calls"
     calls = "trace=open,openat,openat2,connect"
-    command = [strace, "-f", "-s", "4096", "-e", calls, "-o", str(log), sys.executable, "-m"]
+    command = [strace, "-f", "-s", "4096", "-e", calls, "-o", str(log), sys.executable, "-Bm"]
     done = subprocess.run(
         [*command, "tests.desktop.hostile_chat", *arguments],
         cwd=ROOT,
