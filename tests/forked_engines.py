@@ -25,6 +25,7 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of its children become its ow
 # Read by an engine as it runs. Libraries read any other variable when they are loaded.
 _FREE = ("PYTEST_CURRENT_TEST", "HOME", "WAYMARK_DATA", "XDG_")
 _MOST_BYTES = 2**20
+# Private, so the type stubs lack it.
 _execute_child: Any = getattr(subprocess.Popen, "_execute_child")  # noqa: B009
 
 
@@ -62,7 +63,7 @@ class _Forge:
 
 
 def serve() -> None:
-    import core.engine.engine  # noqa: F401
+    import core.engine.engine  # noqa: F401  (what every engine would import)
 
     asked = socket.socket(fileno=os.dup(0))
     while True:
