@@ -109,8 +109,9 @@ class WorkerLife:
         await self._transport.send(command)
 
     async def _spawn(self) -> None:
+        failed = "The engine could not be started: {}."
         transport = await Transport.spawn(
-            self._command, self._log_file, EVENTS, worker_environment(), "The engine"
+            self._command, self._log_file, EVENTS, worker_environment(), failed
         )
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)

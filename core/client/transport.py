@@ -72,9 +72,9 @@ class Transport(Generic[Message]):
         log_file: Path | None,
         events: TypeAdapter[Message],
         environment: Mapping[str, str] | None = None,
-        name: str = "A process",
+        failed: str = "A process could not be started: {}.",
     ) -> Transport[Message]:
-        """Raises EngineDiedError, which calls the process `name`."""
+        """Raises EngineDiedError, whose message is `failed` with the reason."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -89,7 +89,7 @@ class Transport(Generic[Message]):
         except OSError as error:
             if log is not None:
                 log.close()
-            raise EngineDiedError(f"{name} could not be started: {error}.") from error
+            raise EngineDiedError(failed.format(error)) from error
         transport = cls(process, log, events)
         transport._job = contain(process.pid)
         return transport

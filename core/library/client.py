@@ -148,5 +148,5 @@ class LibraryClient:
             write_whole(self._journal, MOVES.dump_json(moves))
 
     async def _start(self) -> Transport[LibraryEvent]:
-        name = "The process that reads models"
-        return await Transport.spawn(self._command, None, EVENTS, name=name)
+        failed = "The process that reads models could not be started: {}."
+        return await Transport.spawn(self._command, None, EVENTS, failed=failed)
