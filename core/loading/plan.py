@@ -123,7 +123,7 @@ class ModelPlan:
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
         self._config = self._family.parse(container.config, container.settings_name)
-        self._scheme = read_scheme(container.config, self._looking)
+        self.scheme = read_scheme(container.config, self._looking)
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}
@@ -137,7 +137,7 @@ class ModelPlan:
     @property
     def config(self) -> str:
         model = f"{self._family.name} {self._config!r}"
-        return f"{model} {self._scheme.format!r}" if self._scheme else model
+        return f"{model} {self.scheme.format!r}" if self.scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
         hidden = frozenset() if with_mtp else self._mtp_names
@@ -220,7 +220,7 @@ class ModelPlan:
         def check(name: str, spec: TensorSpec) -> None:
             self._looking()
             name = self.published(name)
-            layer = packed_layer(name, spec, self._headers, self._scheme)
+            layer = packed_layer(name, spec, self._headers, self.scheme)
             if layer is not None:
                 packed[name] = layer
             else:
@@ -338,6 +338,7 @@ class HeldPlan:
         return name not in self.packed and self.formats.usual.quantises
 
     def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
+        spec = replace(spec, packed=name in self.packed)
         stays = self.formats.published is not None and may_stay_blocks(spec)
         found = self.model.container.blocks(name) if stays else None
         if found is None or self.formats.published is None:
