@@ -3,6 +3,8 @@ read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +21,7 @@ from core.api.errors import (
 )
 from core.api.model_info import HEADROOM_BYTES
 from core.layers.memory import LayerSpec
-from core.loading.registry import family_of
+from core.loading.registry import expert_share, family_of
 from core.model_files import LookingTime
 from core.models.decoder import MTP_SCOPE, Decoder
 from core.weights.container import Container, TensorHeader
@@ -50,6 +52,11 @@ _FLOATS = ("F32", "F16", "BF16", "F64")
 PREFILL_ROWS = 512
 # Measured with experts of one inner number: a folder of 8 MB took 1.6 GB.
 MATRIX_BYTES = 12 * 2**10
+# Not used by tokens of text.
+_APART = re.compile(
+    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|merger|{MTP_SCOPE})\."
+)
+_EXPERT = re.compile(r"\.experts\.\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +336,19 @@ class HeldPlan:
             default=0,
         )
         return 3 * widest * PREFILL_ROWS * self.dtype.itemsize
+
+    def used_matrices(self) -> Iterator[tuple[TensorSpec, float]]:
+        """The matrices that a token of text multiplies by, with the share of each that it reads."""
+        share = expert_share(self.model.container.config)
+        for name, spec in self.tensors.items():
+            if Use.MATRIX in spec.use and not _APART.search(name):
+                yield spec, share if spec.stack or _EXPERT.search(name) else 1.0
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of matrices that a generated token reads."""
+        matrices = self.used_matrices()
+        return sum(round(used * spec.held_bytes(self.formats)) for spec, used in matrices)
 
     def build(self, weights: Weights, device: torch.device) -> Decoder:
         return self.model.build(weights, device, self.has_mtp)
