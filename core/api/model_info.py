@@ -70,11 +70,13 @@ class KVSize(Frozen):
 
 
 class LoadFacts(Frozen):
-    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
-    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
-    `slowed_by`: why replies are slower than they could be."""
+    """A generated token reads `token_bytes` of the weights. `packing_s` of the `seconds` were spent
+    on the kernels' layouts. `from_disk`: quantised matrices came from an earlier load; those of all
+    models take `kept_bytes` of `kept_budget`. `slowed_by`: why replies are slower than they could
+    be."""
 
     weight_bytes: int = 0
+    token_bytes: int = 0
     seconds: float = 0.0
     packing_s: float = 0.0
     from_disk: bool = False

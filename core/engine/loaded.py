@@ -120,6 +120,7 @@ def load(
     cache = open_cache(blobs, model, context, root)
     facts = LoadFacts(
         weight_bytes=chosen.num_bytes - read.mapped_bytes,
+        token_bytes=plan.held(precision.dtype, kernels).token_bytes,
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
         from_disk=read.from_disk,

@@ -106,11 +106,8 @@ def _published(container: Container, plan: ModelPlan) -> str:
         number = container.model.metadata.get("general.file_type")
         named = _FILE_TYPES.get(number, "-") if isinstance(number, int) else "-"
         return _FLOATS.get(named, named) if named != "-" else ", ".join(plan.block_types())
-    scheme = container.config.get("quantization_config")
-    if isinstance(scheme, dict):
-        bits = scheme.get("bits")
-        method = str(scheme.get("quant_method", ""))[:_LONGEST_LICENCE]
-        return f"{method}-{bits}" if isinstance(bits, int) else method
+    if plan.scheme is not None:
+        return plan.scheme.format.title
     sizes: dict[str, int] = {}
     for each in container.tensors.values():
         sizes[each.dtype] = sizes.get(each.dtype, 0) + torch.Size(each.shape).numel()

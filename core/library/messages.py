@@ -29,14 +29,15 @@ class Rate(Frozen):
 class Way(KVSize):
     """A precision in which this computer can run a model.
 
-    If none fits, an automatic choice reads `mapped_bytes` of the weights from disk as needed.
-    `step_s` is the expected time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if
-    not measured.
+    If none fits, an automatic choice reads `mapped_bytes` of the weights from disk as needed. A
+    generated token reads `token_bytes` of them. `step_s` is its expected time, `prompt_s` that of
+    1,000 prompt tokens; 0 if not measured.
     """
 
     precision: Precision
     num_bytes: Count
     mapped_bytes: Count = 0
+    token_bytes: Count = 0
     step_s: Seconds = 0.0
     prompt_s: Seconds = 0.0
 

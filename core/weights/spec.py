@@ -49,6 +49,8 @@ class TensorSpec:
     """The file has inputs before outputs of each matrix of a stack."""
     in_file: bool = False
     """A table that is too large for memory: its rows are read from the file."""
+    packed: bool = False
+    """Stored in a published format whose rows can't be looked up in the file."""
     blocks: StoredFormat | None = None
     """The format in which a matrix is in its file and stays; None for a format of the model."""
 
@@ -61,7 +63,8 @@ class TensorSpec:
         return count * self.format(formats).num_bytes(shape, self.dtype)
 
     def stays_in_file(self, formats: WeightFormats) -> bool:
-        return self.use == Use.TABLE and (self.in_file or formats.rows_from_file)
+        from_file = self.in_file or formats.rows_from_file
+        return self.use == Use.TABLE and from_file and not self.packed
 
     @property
     def stored_shape(self) -> Shape:
@@ -90,7 +93,8 @@ def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
         return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
-    looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
+    from_file = formats.rows_from_file and not spec.packed
+    looked_up = Use.TABLE in spec.use and not from_file and not weight_format.is_plain
     scaled = isinstance(weight_format, BlockFormat) and weight_format.type is GGUFType.NVFP4
     scales = spec.shape[0] * torch.float32.itemsize if scaled else 0
     return spec.held_bytes(formats) + scales + (spec.num_bytes if looked_up else 0)

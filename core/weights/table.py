@@ -71,11 +71,10 @@ class FileTable:
             raise self._changed()
         if not data:
             return torch.empty(0, self._shape[1], dtype=self._dtype, device=ids.device)
-        rows = self._decoded(data).view(len(numbers), -1)
-        return rows.to(ids.device, self._dtype)
+        return self._decoded(data, numbers).to(ids.device, self._dtype)
 
-    def _decoded(self, data: bytearray) -> Tensor:
-        return torch.frombuffer(data, dtype=self._stored)
+    def _decoded(self, data: bytearray, numbers: list[int]) -> Tensor:
+        return torch.frombuffer(data, dtype=self._stored).view(len(numbers), -1)
 
     def _read(self, number: int, row: memoryview) -> None:
         if not 0 <= number < self._shape[0]:
