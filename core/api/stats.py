@@ -31,7 +31,8 @@ class HeldCheckpoint(Place):
 
 
 class Miss(Frozen):
-    """Why tokens were prefilled again, from which on, in which message (without system)."""
+    """Why tokens were prefilled again, from `token` on, in which message (the system's not
+    counted)."""
 
     reason: MissReason
     token: int
@@ -64,8 +65,8 @@ class CacheBytes(Frozen):
 
 
 class DraftCounts(Frozen):
-    """`cycles` are all steps but the first token's, `empty` those without a draft, `rejected` those
-    whose whole draft was rejected."""
+    """`cycles` are all steps but the first token's; `empty` had no draft, of `rejected` the whole
+    was rejected."""
 
     cycles: int = 0
     drafted: int = 0
@@ -75,7 +76,7 @@ class DraftCounts(Frozen):
 
 
 class RemoteReport(Frozen):
-    """The host that wrote a reply, and the counters that it reported."""
+    """A reply's host, and the counters that it reported."""
 
     host: str
     prompt: bool = False
@@ -85,9 +86,9 @@ class RemoteReport(Frozen):
 class RequestStats(Frozen):
     """prompt = reused + evaluated tokens.
 
-    `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are token indices
-    without the system message's.
+    `ttft_s` is the time to the first token, `prefill_s` the model's part of it. `disk_trouble`: why
+    contexts can't be kept on disk now. `message_starts` are token indices, without the system
+    message's.
     """
 
     prompt_tokens: int = 0
