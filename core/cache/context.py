@@ -166,8 +166,7 @@ class ContextCache:
         return restored
 
     def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
-        """Lower limits in `settings` than those in force may evict something first, which this
-        doesn't see."""
+        """Doesn't see what lower limits in `settings` would evict first."""
         off = self.recurrent and self.tree.in_window is None and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
@@ -221,7 +220,7 @@ class ContextCache:
         return node.in_kv_buffer and self.kv_buffer.holds_window(node.end.token.value)
 
     def _tails(self, node: Node) -> list[KVRows | None]:
-        """Copies of the rows that windows read at the live path's end; none if they are held."""
+        """Copies of the rows that windows read at the live path's end, if none are held."""
         if node.checkpoint is not None:
             return []
         lacking = {at for at, _ in self.tree.lacking(node)}
@@ -243,7 +242,7 @@ class ContextCache:
         return self.disk.write_some(self.tree, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        """Checkpoints and their bytes; rows in windows count once, at the first that needs them."""
+        """Checkpoints and their bytes; shared rows in windows count at the first."""
         counted: dict[Node, int] = {}
         found = []
         for node in self.tree.match(keys) if self.recurrent else ():
@@ -266,7 +265,7 @@ class ContextCache:
         return self.tree.num_checkpoints if self.recurrent else 0
 
     def state_bytes(self) -> int:
-        """Bytes of recurrent states, and of rows before checkpoints in sliding windows."""
+        """Recurrent states, and rows before checkpoints in sliding windows."""
         states = (node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
         tails = (node.tail.num_bytes for node in self.tree if node.tail is not None)
         return sum(states) + sum(tails)

@@ -24,8 +24,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 
 @dataclass(eq=False)
 class Evictor:
-    """Keeps states within `count` and bytes within the limits. `path` is the active sequence, which
-    decides what is precious; `stored` says if a checkpoint is on disk."""
+    """Keeps states within `count` and bytes within the limits. `path`, the active sequence, decides
+    what is precious; `stored` says if a checkpoint is on disk."""
 
     tree: PrefixTree
     embeddings: EmbeddingCache
@@ -53,7 +53,7 @@ class Evictor:
         return self.tree.recurrent and self.tree.in_window is None and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
-        """False if everything held is worth more than the new checkpoint."""
+        """False if everything held is worth more."""
         if self.is_off:
             return False
         while self._too_many(1):
@@ -118,9 +118,9 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """Keep the candidates that the present tenant may evict: its own, those of programs that
-        are gone, and those of tenants above the mean that stay above it. With `anything`, all if
-        none are left."""
+        """The candidates that the present tenant may evict: its own, those of programs that are
+        gone, and of tenants above the mean that stay above it. With `anything`, all if none are
+        left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

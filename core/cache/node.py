@@ -22,8 +22,8 @@ REMEMBERED_KEYS = 65_536
 @dataclass(eq=False, repr=False, slots=True)
 class Node:
     """`rows` is KV outside the buffer, `role` whose message ends with the run, `owners` the chats
-    that used it. `tail` has the run's last rows in sliding windows, which `tail_uses` checkpoints
-    at its end or soon below need."""
+    that used it. `tail` has the run's last rows in sliding windows, needed by `tail_uses`
+    checkpoints."""
 
     key: bytes
     parent: Node | None
@@ -45,8 +45,8 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """True at a prompt's end that is no cut of the text; only a continued reply has runs below
-        it."""
+        """True at a prompt's end that is no cut of the text; only a continued reply goes on
+        below."""
         return self.run is not None and self.run.is_stop
 
     @property
@@ -101,8 +101,8 @@ class Past:
 
 
 class Remembered:
-    """The newest keys of prefilled runs, evicted ones too. A key could reveal what a chat said, so
-    it goes with the last chat that read it."""
+    """The newest keys of prefilled runs, evicted ones too. A key could reveal what was said, so it
+    goes with the last chat that read it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[bytes, Past] = OrderedDict()

@@ -73,8 +73,8 @@ class DiskTier:
         return self._has(SegmentKind.EMBEDDING, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` runs
-        are in memory; places in `passed` are skipped."""
+        """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` are in
+        memory; places in `passed` are skipped."""
         if self.store is None:
             return 0
         reach = held
@@ -87,8 +87,8 @@ class DiskTier:
         return 0
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
-        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` and the
-        state."""
+        """True if prefilling `runs` is clearly quicker than fetching the state and the last
+        `num_fetched`."""
         if self._throughput.disk is None:
             return False
         pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
@@ -213,7 +213,7 @@ class DiskTier:
         return None
 
     def _runs(self, store: SegmentStore, path: Sequence[Node]) -> Writing | None:
-        """The first of these nodes, with those that follow and are written with it."""
+        """The first of these nodes, with those that are written together with it."""
         runs: list[Rows] = []
         tokens = 0
         for node in path:

@@ -16,11 +16,8 @@ from core.cache.state import Checkpoint
 
 class PrefixTree:
     """If `recurrent`, resuming from a run needs a checkpoint, unless it is `in_window`: nothing
-    that it needs has left the KV buffer.
-
-    A checkpoint also needs the `tail` of tokens before it, in layers with sliding windows:
-    neighbouring ones share these rows, which their runs hold.
-    """
+    that it needs has left the KV buffer. A checkpoint also needs the `tail` of tokens before it in
+    sliding windows; neighbouring ones share these rows, which their runs hold."""
 
     def __init__(
         self,
@@ -75,7 +72,7 @@ class PrefixTree:
         return nodes
 
     def restorable(self, nodes: Sequence[Node], num_runs: int) -> Node | None:
-        """The deepest node from which a prompt of `num_runs` runs can resume; its very end needs a
+        """The deepest node from which a prompt of `num_runs` runs can resume; its end needs a
         hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
@@ -172,7 +169,7 @@ class PrefixTree:
         return counts
 
     def lacking(self, node: Node) -> list[tuple[Node, int]]:
-        """The parts of `window` of which no other checkpoint holds enough rows."""
+        """Parts of `window` of which no other checkpoint holds enough rows."""
         return [
             (at, count)
             for at, count in self.window(node)
@@ -187,7 +184,7 @@ class PrefixTree:
         return parts
 
     def hold(self, node: Node, checkpoint: Checkpoint, tails: Sequence[KVRows | None] = ()) -> None:
-        """Hold a checkpoint; `tails` are parts of its window, with those that are `lacking`."""
+        """`tails` are parts of the checkpoint's window, with those that are `lacking`."""
         if node.checkpoint is None:
             lacking = {at for at, _ in self.lacking(node)}
             for (at, _), tail in zip(self.window(node), tails, strict=True):

@@ -1,5 +1,5 @@
 """Idle work: prefills a reply as history shows it, a stopped one first as *Continue* resumes it, or
-a draft. Splits are canonical, so the states are those that the request would make."""
+a draft. Splits are canonical, so the states are those that a request would make."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ class IdlePrefill:
         )
 
     def predict(self) -> Predicted:
-        """Raises RequestCancelled."""
         loaded, conversation = self._loaded, self._command.conversation
         try:
             images = loaded.catalog.segments(conversation.pictures, self._flag.check)

@@ -1,4 +1,4 @@
-"""Pictures of a conversation, from file and digest to prompt segments and embeddings."""
+"""Pictures of a conversation, from files to prompt segments and embeddings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DESCRIBED_BYTES = 16 * 2**20
 
 
 class ImageCatalog:
-    """A catalog without a processor refuses every picture."""
+    """Without a processor every picture is refused."""
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
@@ -48,7 +48,7 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
-        """Process a picture decoded to be described. Raises ImageError."""
+        """Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):

@@ -92,7 +92,7 @@ def load(
     open_store: Callable[[], DiskStore | None] = lambda: None,
     most_on_disk: int | None = None,
 ) -> LoadedModel:
-    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
+    """Opens the files, then the store in the settings' folder. Raises a WaymarkError."""
     began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
     with looking:
         files = open_files(Path(settings.path), looking)
@@ -164,7 +164,6 @@ def _read(
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
-    """Takes the helper a second or two."""
     helper = ChatText.new_helper()
     with suppress(HelperFailedError):  # asking it says so
         helper.start()

@@ -188,8 +188,8 @@ class Session:
     def _generate(
         self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
-        """Sample from `hidden` [1, hidden_size], then step after step. Rows after a draft's first
-        wrong token are rolled back."""
+        """Sample from `hidden` [1, hidden_size], then step after step, rolling back rows after a
+        draft's first wrong token."""
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)

@@ -1,4 +1,4 @@
-"""The counters of one request, and why tokens were prefilled again. prompt = reused + evaluated."""
+"""The counters of one request, and why tokens were prefilled again."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
     """The reason if only replies are prefilled, each for the first time: with several, the engine
-    hasn't read this chat, or, if it is `known`, its beginning has changed."""
+    hasn't read this chat or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies or start == prompt.end.token:

@@ -1,9 +1,6 @@
 """Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`: regular expressions,
-each of which splits what those before it left.
-
-llama.cpp's src/llama-vocab.cpp lists them, rewritten for an engine without Unicode classes; here
-they are as published.
-"""
+each of which splits what those before it left. llama.cpp's src/llama-vocab.cpp has them rewritten
+for an engine without Unicode classes; here they are as published."""
 
 from __future__ import annotations
 
@@ -47,11 +44,8 @@ _KIMI = (
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """`ignore_merges`: a piece that is a token is taken whole, reachable by merges or not.
-
-    `nfc`: text is normalised first. `begins`: prompts begin with the BOS token unless the file says
-    otherwise.
-    """
+    """`ignore_merges`: a piece that is a token is taken whole, reachable by merges or not. `nfc`:
+    text is normalised first. `begins`: prompts begin with BOS unless the file says otherwise."""
 
     patterns: tuple[str, ...]
     ignore_merges: bool = False

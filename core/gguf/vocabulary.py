@@ -1,8 +1,6 @@
-"""The content of tokenizer.json from the metadata of a GGUF file.
-
-Three models are read: `gpt2` (byte-level BPE, split as `pre` says), `llama` (SentencePiece BPE,
-whose merges follow from scores) and `gemma4` (the same with its merges given).
-"""
+"""The content of tokenizer.json from a GGUF file's metadata: `gpt2` (byte-level BPE, split as `pre`
+says), `llama` (SentencePiece BPE, whose merges follow from scores) and `gemma4` (the same with its
+merges given)."""
 
 from __future__ import annotations
 
@@ -163,10 +161,8 @@ _BUILDERS = {"gpt2": _byte_level, "llama": _with_scores, "gemma4": _with_merges}
 def _word_spaces(
     metadata: Metadata, vocabulary: Vocabulary, merges: Merges, prefix: bool
 ) -> tuple[JsonObject, JsonObject]:
-    """BPE over whole texts, with U+2581 for a space and bytes for unknown characters.
-
-    `prefix`: a space is put before each text between control tokens.
-    """
+    """BPE over whole texts, with U+2581 for a space and bytes for unknown characters. `prefix`: a
+    space before each text between control tokens."""
     normalizers: list[JsonObject] = [
         {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     ]
@@ -195,10 +191,8 @@ def _word_spaces(
 
 
 def special_id(metadata: Metadata, vocabulary: Vocabulary, name: str) -> int | None:
-    """The id under `tokenizer.ggml.{name}_token_id`, or SentencePiece's own, if it has a token.
-
-    Raises BrokenTokenizerError for an id out of range.
-    """
+    """`tokenizer.ggml.{name}_token_id`, or SentencePiece's own, if it has a token. Raises
+    BrokenTokenizerError for an id out of range."""
     found = metadata.get(f"tokenizer.ggml.{name}_token_id")
     if found is None and vocabulary.model == "llama":
         usual = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
@@ -259,7 +253,7 @@ def _given_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
 
 
 def _are_plain_merges(texts: list[str], ids: Mapping[str, int]) -> bool:
-    """True if each text is two tokens and the space between them, and joins to a token."""
+    """True if each text is two tokens and a space, and joins to a token."""
     # The library takes a text that starts like this for a comment.
     if not all(text.count(" ") == 1 and text[:8] != "#version" for text in texts):
         return False

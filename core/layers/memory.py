@@ -16,8 +16,8 @@ from core.layers.rope import Rotations
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
-    """One key row and one value row [num_kv_heads, head_dim] per token; if `latent`, one row that
-    is both. With a `window` a token reads the last `window` rows only, its own included."""
+    """A key row and a value row [num_kv_heads, head_dim] per token; if `latent`, one row that is
+    both. With a `window` a token reads the last `window` rows only, its own included."""
 
     num_kv_heads: int
     head_dim: int
@@ -84,12 +84,11 @@ def checkpoint_bytes(specs: Sequence[LayerSpec]) -> int:
 
 
 class LayerMemory(Protocol):
-    """The memory of one forward.
-
-    `runs` are the lengths of the prompt's runs, in order; a picture is always a run alone. With
-    `is_step` every row is a generated token and a run of its own: no state of a step is saved, so
-    kernels may round differently, but several rows have the bits they have one by one. `layer` is
+    """The memory of one forward. `runs` are lengths; a picture is always a run alone. `layer` is
     the index of a mixer's spec in the model's `layer_specs`.
+
+    With `is_step` every row is a generated token and a run of its own: kernels may round
+    differently, but several rows have the bits they have one by one.
     """
 
     @property
@@ -108,11 +107,9 @@ class LayerMemory(Protocol):
         ...
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
-        """The result of `advance` for all tokens of a step.
-
-        If the last tokens are rejected, it is called again with fewer tokens and the state from
-        before the step, so nothing else that it reads may change.
-        """
+        """The result of `advance` for all tokens of a step. After a rejection it is called again
+        with fewer tokens and the state from before the step, so nothing else that it reads may
+        change."""
         ...
 
     def check_cancelled(self) -> None: ...
@@ -120,11 +117,9 @@ class LayerMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """State shared by all layers of one forward. `image`: the rows are one whole picture.
-
-    `per_layer`: further inputs of each block, [n, size]. `shared_kv`: keys and values that later
-    layers read too, by name.
-    """
+    """Shared by all layers of one forward. `image`: the rows are one whole picture. `per_layer`:
+    further inputs of each block, [n, size]. `shared_kv`: keys and values that later layers read
+    too."""
 
     rotations: Rotations
     memory: LayerMemory

@@ -1,7 +1,5 @@
-"""The ways to load a model: from its weights files, or with matrices quantised earlier.
-
-All give the same model and the same digest.
-"""
+"""The ways to load a model, from its weights files or with matrices quantised earlier: all give the
+same model and digest."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ from core.weights.plan import Weights
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """`weights_digest` is the SHA-256 (hex) of the files. `packing_s` were spent on the kernels'
-    layouts; `from_disk`: matrices were read quantised. The system reads `mapped_bytes` when needed.
-    """
+    """`weights_digest` is the SHA-256 (hex) of the files. `packing_s` went into the kernels'
+    layouts; `from_disk`: matrices were read quantised. The system reads `mapped_bytes` when
+    needed."""
 
     model: Decoder
     weights_digest: str
@@ -40,7 +38,7 @@ class ReadModel:
 
 
 def fits(num_bytes: int, free: int) -> bool:
-    """True if a model of `num_bytes` can be loaded and then run."""
+    """With room to run."""
     return num_bytes + HEADROOM_BYTES <= free
 
 
@@ -54,15 +52,12 @@ def read_model(
     store: QuantisedStore | None = None,
     most_on_disk: int | None = None,
 ) -> ReadModel:
-    """Read the weights and build the model, its matrices as planned.
-
-    With a `store`, the next load finds quantised matrices there, or the digest of the files. A
-    model of blocks that doesn't fit in memory is mapped from a file there of at most `most_on_disk`
+    """With a `store`, the next load finds quantised matrices there, or the files' digest. A model
+    of blocks that doesn't fit in memory is mapped from a file there of at most `most_on_disk`
     bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check` at least every 4 MiB
-    read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
-    MissingFileError.
+    and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError, MissingFileError.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)

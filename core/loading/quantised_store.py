@@ -1,8 +1,6 @@
-"""Quantised matrices of earlier loads on disk.
-
-A file is used only for the very weights files that were digested, and for the same model, weight
-format, numerics and file format, which make its key. Nothing here fails a load.
-"""
+"""Quantised matrices of earlier loads on disk, used only for the very weights files that were
+digested, and for the same model, weight format, numerics and file format, which make a file's key.
+Nothing here fails a load."""
 
 from __future__ import annotations
 
@@ -53,11 +51,8 @@ def delete_quantised(blobs: DiskStore) -> None:
 
 
 class QuantisedStore:
-    """Keeps one file for each model and format, at most `cap` bytes together.
-
-    `conditions` are properties of machine and code that the numbers depend on; `clock` gives
-    nanoseconds since the epoch.
-    """
+    """One file for each model and format, at most `cap` bytes together. `conditions` are properties
+    of machine and code that the numbers depend on; `clock` gives nanoseconds since the epoch."""
 
     def __init__(
         self,

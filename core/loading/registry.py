@@ -64,7 +64,7 @@ FAMILIES = {
 
 
 def family_of(config: Mapping[str, Any]) -> Family:
-    """The family that config.json names. Raises UnknownArchitectureError."""
+    """Raises UnknownArchitectureError."""
     model_type = config.get("model_type")
     family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:

@@ -1,7 +1,5 @@
-"""Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input.
-
-config.json has multipliers of all inputs and outputs.
-"""
+"""Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input. All inputs and
+outputs have multipliers."""
 
 from __future__ import annotations
 
@@ -97,8 +95,8 @@ class FalconH1Config(Mamba2Settings, TextSettings):
 
 
 def _block(config: FalconH1Config, weights: Weights) -> HybridBlock:
-    """Applies every multiplier where it isn't rounded: mixers' inputs are normalised once for each,
-    the keys' multiplier is part of the scores' scale, those of outputs of the sums."""
+    """Applies multipliers where nothing is rounded: mixers' inputs are normalised once for each,
+    the keys' is part of the scores' scale, those of outputs of the sums."""
     width, epsilon = config.hidden_size, config.rms_norm_eps
     norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
     mlp_norm = RMSNorm(weights.scope("pre_ff_layernorm"), width, epsilon)

@@ -1,7 +1,5 @@
-"""gpt-oss (text only): sliding and full attention in turn, with sinks, and sparse experts.
-
-Everything has biases, and the experts' gates are clamped (OpenAI 2025, arXiv:2508.10925).
-"""
+"""gpt-oss (text only, arXiv:2508.10925): sliding and full attention in turn, with sinks, and sparse
+experts with clamped gates. Everything has biases."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Llama 2 and 3, Qwen3 and Qwen3 MoE (text only): pure transformers under plain RoPE.
-
-Qwen3 normalises queries and keys, which Llama doesn't; Qwen3 MoE has sparse experts too.
-"""
+"""Llama 2 and 3, Qwen3 and Qwen3 MoE (text only): pure transformers under plain RoPE. Qwen3
+normalises queries and keys."""
 
 from __future__ import annotations
 

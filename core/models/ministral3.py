@@ -1,8 +1,5 @@
-"""Ministral 3 (text only): a pure transformer under YaRN, whose queries grow with their position.
-
-Past the trained length attention would become flatter, so queries are multiplied by a number that
-depends on how often their position exceeds it.
-"""
+"""Ministral 3 (text only): a pure transformer under YaRN. Past the trained length attention would
+become flatter, so queries are multiplied by a number that grows with their position."""
 
 from __future__ import annotations
 

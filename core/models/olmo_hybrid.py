@@ -1,7 +1,7 @@
 """OLMo-Hybrid (text only): mostly gated delta nets, every fourth layer attention without positions.
 
 Attention layers have norms after their halves, the others before. Beta goes up to 2, so a state may
-turn into its opposite; heads have 96 and 192 numbers.
+turn into its opposite.
 """
 
 from __future__ import annotations

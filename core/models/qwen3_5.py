@@ -1,8 +1,6 @@
-"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next.
-
-Gated delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE; a
-picture attends as text does.
-"""
+"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next: gated
+delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE. A picture
+attends as text does."""
 
 from __future__ import annotations
 
@@ -190,7 +188,7 @@ def _block(
 
 
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
-    """The head, if the folder has one: its layer is attention, and feeds forward as the last layer.
+    """If the folder has one: its layer is attention, and feeds forward as the last layer.
 
     It needs the hidden row before the first new token, which only a checkpoint has: without
     recurrent layers a prefix may end where there is none.

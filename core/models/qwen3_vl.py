@@ -1,8 +1,6 @@
-"""Qwen3-VL, dense and with sparse experts: Qwen3 under interleaved M-RoPE, with a vision tower.
-
-The tower is that of Qwen3.5 with DeepStack: results of some of its blocks are added to a picture's
-tokens after the first layers of the text stack.
-"""
+"""Qwen3-VL, dense and with sparse experts: Qwen3 under interleaved M-RoPE, with Qwen3.5's tower and
+DeepStack: results of some of its blocks are added to a picture's tokens after the first text
+layers."""
 
 from __future__ import annotations
 

@@ -48,11 +48,10 @@ Limit = Annotated[
 
 
 class Settings(BaseModel):
-    """Strict types, unknown keys ignored, null is absent.
+    """Strict types; unknown keys are ignored, null is absent. Defaults are those of transformers.
 
-    The fingerprint of saved contexts has the `repr` of a family's settings: changing names of
-    classes and fields, or their order, discards what people have saved. Defaults are those of
-    transformers.
+    Saved contexts' fingerprints have the `repr` of a family's settings: changing names of classes
+    and fields, or their order, discards what people have saved.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -149,9 +148,8 @@ _KINDS = ("default", "linear", "llama3", "divided", "proportional")
 
 
 class RopeSettings(Settings):
-    """`rope_parameters`. "divided" is of files that have the scaling as the number that each
-    frequency is divided by. With "proportional" only the first pairs of a head rotate,
-    `partial_rotary_factor` of them."""
+    """ "divided": the file has the number that each frequency is divided by. "proportional": only
+    the first `partial_rotary_factor` of a head's pairs rotate."""
 
     rope_type: Literal["default", "linear", "llama3", "divided", "proportional"] = "default"
     rope_theta: Positive = 10000.0
@@ -185,8 +183,8 @@ class RopeSettings(Settings):
         return self
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32. Raises
-        BrokenConfigError for another number of divisors."""
+        """Angles of the dim / 2 pairs per position, float32. Raises BrokenConfigError for another
+        number of divisors."""
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
             return plain / self.factor
@@ -277,10 +275,8 @@ def _number(given: Any) -> Any:
 
 
 class ExpertSettings(Settings):
-    """Sparse experts, as Qwen spells them; each family has its own defaults.
-
-    Layers in `mlp_only_layers`, and all but every `decoder_sparse_step`-th, are dense.
-    """
+    """As Qwen spells them; each family has its own defaults. Layers in `mlp_only_layers`, and all
+    but every `decoder_sparse_step`-th, are dense."""
 
     num_experts: Experts
     num_experts_per_tok: Count

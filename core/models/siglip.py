@@ -1,7 +1,5 @@
-"""SigLIP vision towers: their config and blocks, and Gemma 3's tower and projector.
-
-SigLIP: Zhai et al. 2023, arXiv:2303.15343; SigLIP 2: Tschannen et al. 2025, arXiv:2502.14786.
-"""
+"""SigLIP vision towers (arXiv:2303.15343, arXiv:2502.14786): config and blocks, and Gemma 3's tower
+and projector."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class SiglipConfig(Settings):
 
 
 class VisionBlock:
-    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
+    """x + attention(norm x), then x + mlp(norm x)."""
 
     def __init__(self, weights: Weights, config: SiglipConfig) -> None:
         width, epsilon = config.hidden_size, config.layer_norm_eps
@@ -75,8 +73,6 @@ def in_squares(hidden: Tensor, rows: int, columns: int) -> Tensor:
 
 
 class SquareConfig(SiglipConfig):
-    """A tower with one position for each patch of a square picture."""
-
     if TYPE_CHECKING:  # subclasses have it, each at its own place in the order of fields
         image_size: int
 
@@ -97,8 +93,8 @@ class VisionConfig(SquareConfig):
 
 
 class VisionTower:
-    """SigLIP without its pooling head, the mean of each square of neighbouring patches, and a
-    projection to `out_width`."""
+    """SigLIP without its pooling head, the mean of each square of patches, and a projection to
+    `out_width`."""
 
     def __init__(
         self, weights: Weights, config: VisionConfig, tokens_per_side: int, out_width: int

@@ -1,7 +1,5 @@
-"""The settings of picture processors, as model folders publish them.
-
-Each config's repr is part of saved contexts' fingerprints: keep names, fields and their order.
-"""
+"""The settings of picture processors, as model folders publish them. Each config's repr is in saved
+contexts' fingerprints: keep names, fields and their order."""
 
 from __future__ import annotations
 
@@ -63,11 +61,11 @@ class ProcessorConfig(PixelConfig):
 
     @property
     def token_size(self) -> int:
-        """Edge in pixels of the square that becomes one token."""
+        """Pixels along a token's edge."""
         return self.patch_size * self.merge_size
 
     def with_max_tokens(self, limit: int | None) -> ProcessorConfig:
-        """None or 0 means the processor's limit."""
+        """None or 0: the processor's limit."""
         if not limit:
             return self
         most = min(self.max_pixels, limit * self.token_size**2)
@@ -85,11 +83,9 @@ class SquareConfig(PixelConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TileConfig(PixelConfig):
-    """LFM2-VL: sizes in pixels; a token is a square of `token_size`.
-
-    Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
-    `whole_mark` is the id before the whole picture, which follows its tiles, or None without one.
-    """
+    """LFM2-VL: sizes in pixels; a token is a square of `token_size`. `max_tiles` is 0 without
+    tiles. `tile_marks` are ids before a tile, by row and column, `whole_mark` the id before the
+    whole picture, which follows its tiles."""
 
     patch_size: int
     token_size: int
@@ -135,10 +131,8 @@ class TileConfig(PixelConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PooledConfig(PixelConfig):
-    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
-
-    The unified model has no smaller patches than the squares: its `pooling` is 1.
-    """
+    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches; in
+    the unified model patches are as large as the squares."""
 
     patch_size: int
     pooling: int
@@ -197,10 +191,8 @@ Source = Path | PublishedSettings
 
 
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
-    """`model`, its config.json, must agree on the patches.
-
-    This and the next four raise MissingFileError and BrokenConfigError.
-    """
+    """`model`, its config.json, must agree on the patches. All of these raise MissingFileError and
+    BrokenConfigError."""
     with published(source) as settings:
         size = settings.get("size", {})
         config = ProcessorConfig(

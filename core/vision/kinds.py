@@ -1,8 +1,8 @@
 """The picture processors of the families.
 
-Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and
-`Gemma3ImageProcessorPil`, the latter without crops of long pictures (pan and scan), which the
-published models disable. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
+Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and, without crops
+of long pictures (pan and scan), `Gemma3ImageProcessorPil`. The tiles are those of
+`Lfm2VlImageProcessor`, resized by Pillow.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def open_processor(
 
 
 class ImageProcessor(PictureProcessor):
-    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; with `in_line` (LFM3-VL)
-    at positions in a line."""
+    """Qwen2-VL and its kin: a picture in its own shape; with `in_line` (LFM3-VL) at positions in a
+    line."""
 
     config: ProcessorConfig
 
@@ -127,11 +127,8 @@ class ImageProcessor(PictureProcessor):
 
 
 class PatchImageProcessor(ImageProcessor):
-    """Nemotron Omni: a picture of about its own number of patches, at positions in a line.
-
-    The reference resizes floats and keeps what bicubic weights put beyond black and white, which
-    bytes don't have.
-    """
+    """Nemotron Omni: about a picture's own number of patches, at positions in a line. The reference
+    resizes floats, which go beyond black and white; bytes don't."""
 
     def __init__(self, config: ProcessorConfig) -> None:
         super().__init__(config, in_line=True)
@@ -188,7 +185,7 @@ class PooledImageProcessor(PictureProcessor):
         return self.config.max_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Sides in whole tokens, rounded down; a side of none becomes one token, and the other the
+        """Sides in whole tokens, rounded down; a side of none becomes one token, the other the
         aspect ratio rounded down."""
         check_size(width, height, math.inf)
         config, unit = self.config, self.config.token_size
@@ -228,8 +225,8 @@ class Layout:
 
 
 class TileImageProcessor(PictureProcessor):
-    """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile."""
+    """LFM2-VL: a picture in its own shape, or a large one tile by tile, then whole, with ids before
+    each tile."""
 
     config: TileConfig
 
@@ -293,8 +290,7 @@ def _size_bytes(width: int, height: int) -> bytes:
 
 
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
-    than a token's edge, or with `keeps_most` within it."""
+    """The reference's, which exceeds the limit for narrow pictures; with `keeps_most` within it."""
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)
@@ -312,11 +308,8 @@ def _is_large(height: int, width: int, config: TileConfig) -> bool:
 
 
 def _tiles(width: int, height: int, config: TileConfig) -> tuple[int, int]:
-    """Columns and rows of tiles whose aspect ratio is closest to the picture's; (0, 0) for one.
-
-    Of two equally close grids the one with more tiles is used if the picture has more than half of
-    its pixels.
-    """
+    """Columns and rows of tiles whose aspect ratio is closest to the picture's; (0, 0) for one. Of
+    two equally close grids the larger is used if the picture has more than half of its pixels."""
     low, high = config.min_tiles, config.max_tiles
     sides = range(1, high + 1)
     pairs = [

@@ -1,7 +1,7 @@
-"""The tensors that a model is made of, found by building it once without data.
+"""Tensors of a model, found by building it once with stand-ins.
 
-A family builds its layers from a `Weights` scope twice: first with stand-ins, to note every tensor
-it takes, then with real ones. So names, shapes and types are written once.
+A family builds its layers from a `Weights` scope twice, without data and with it, so names, shapes
+and types are written once.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Source(Protocol):
 
 
 class Weights:
-    """A scope of named tensors, from which a layer takes its own.
+    """A scope of named tensors. `formats` is None while there is no data; `smoothed` are norms
+    whose large scales migrate.
 
-    `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
-    `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations,
-    `joined` the names of the tensors that are packed as one. `stored` gives the folder's shape of a
+    Of all scopes together, `asked` has the tensors taken, by full name, `shapes` the sizes of
+    operations, `joined` the tensors that are packed as one. `stored` gives the folder's shape of a
     full name: empty in a published format, None if absent.
     """
 
@@ -93,7 +93,7 @@ class Weights:
         return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
-        """Never quantised, for tokens, which must not affect each other as a picture's rows may."""
+        """Matrices that are never quantised and, unlike a tower's, batch invariant."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
@@ -104,7 +104,7 @@ class Weights:
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """A step of a few rows has the same bits as that many steps of one row."""
+        """A step of a few rows has the bits of as many single steps."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -141,8 +141,8 @@ class Weights:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
         `input_norm` is the norm whose result the inputs are, if nothing else reads that. `orders`,
-        one for each part or None, are called once there is data: output i of a part is its row
-        order()[i], without bias.
+        for each part or None, are called once there is data: output i is the part's row order()[i],
+        without bias.
         """
         groups: list[_Group] = []
         self.joined.append([f"{self._prefix}{name}.weight" for name, _ in parts])
@@ -270,8 +270,8 @@ def plan_weights(
     dtype: torch.dtype,
     check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
-    """Every tensor that `build` takes, in that order. `check` is called with each before `build`
-    gets it, and may raise: layers compute with stand-ins of any size."""
+    """`check` gets each tensor before `build` does, and may raise: layers compute with stand-ins of
+    any size."""
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
     return weights.asked

@@ -1,9 +1,5 @@
-"""Reader and writer of safetensors headers: for weights, quantised weights and stored contexts.
-
-A file is an 8-byte little-endian length, a JSON header with each tensor's type, shape and byte
-range, then the data (huggingface/safetensors, "Format"). The header is checked before anything is
-allocated.
-"""
+"""Safetensors headers: an 8-byte little-endian length, then JSON with each tensor's type, shape and
+byte range (huggingface/safetensors, "Format"), checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ _BITS = {name: 8 * dtype.itemsize for name, dtype in DTYPES.items()} | {
 
 
 class HeaderError(ValueError):
-    """The message says what is wrong with a header."""
+    """The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +136,8 @@ def parse_header(
 def write_header(
     metadata: Mapping[str, str], tensors: Iterable[tuple[str, torch.dtype, tuple[int, ...]]]
 ) -> bytes:
-    """The bytes before the data of `tensors`, which follow in this order.
-
-    There is one spelling: keys are sorted, and spaces align the data.
-    """
+    """The bytes before the data of `tensors`, which follow in this order. There is one spelling:
+    keys are sorted, and spaces align the data."""
     header: dict[str, Any] = {_METADATA: metadata}
     start = 0
     for name, dtype, shape in tensors:

@@ -17,7 +17,7 @@ Advances = Iterable[tuple[int, Advance]]
 
 
 class RunMemory:
-    """Memory for prompt tokens from `start` on; advances copies of the states."""
+    """For prompt tokens from `start` on; advances copies of the states."""
 
     is_step = False
 
@@ -63,7 +63,7 @@ class RunMemory:
 
 
 class StepMemory:
-    """Updates `state` in place, and notes `advances` and the layers that wrote rows."""
+    """Updates `state` in place; notes `advances` and the layers that wrote rows."""
 
     is_step = True
 
@@ -97,8 +97,8 @@ class StepMemory:
 
 
 class TracedMemory(StepMemory):
-    """Memory of a captured step. In a step of several tokens each state is copied to `before` right
-    before it is used, so that it is read from memory once."""
+    """Of a captured step. In a step of several tokens each state is copied to `before` right before
+    it is used, so that it is read from memory once."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class TracedMemory(StepMemory):
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
+    """Advance `state` over the first `count` tokens of a step by its own calls, to the same
     bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

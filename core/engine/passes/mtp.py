@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeadMemory:
-    """Memory for the head's rows from token `start` on; token 0 has no row."""
+    """For the head's rows from token `start` on; token 0 has no row."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class HeadSteps:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         """Rows [n, hidden_size] with the bits of each alone; the next call may overwrite them. A
-        new trace takes ownership of `inputs` and `rotations`."""
+        new trace owns `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

@@ -1,7 +1,5 @@
-"""A model in GGUF files, translated into what a model folder holds.
-
-A vision tower is a file of its own (mmproj), which is looked for next to the model.
-"""
+"""A model in GGUF files, translated into what a model folder holds. Its vision tower is a file of
+its own (mmproj) next to it."""
 
 from __future__ import annotations
 
@@ -63,11 +61,9 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class GGUFModel:
-    """The files of a model, and how they become a folder's.
-
-    `config` is what config.json holds; `processor` what preprocessor_config.json does, None without
-    vision. `recipes` are by published name; `missing` names GGUF tensors that others need.
-    """
+    """`config` is what config.json holds; `processor` what preprocessor_config.json does, None
+    without vision. `recipes` are by published name; `missing` names GGUF tensors that others
+    need."""
 
     files: tuple[GGUFPart, ...]
     metadata: Metadata
@@ -78,7 +74,7 @@ class GGUFModel:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
-        """Read headers alone. `check` is called for every key and tensor and may raise. Raises a
+        """Reads headers alone. `check` is called for every key and tensor and may raise. Raises a
         WaymarkError."""
         file = GGUFFile.open(path, check)
         architecture = _architecture_of(file, path.name)
@@ -114,8 +110,8 @@ def _token_ids(projector: Projector, metadata: Metadata) -> Config:
 def _open_tower(
     path: Path, config: Config, check: Callable[[], None]
 ) -> tuple[GGUFFile, Settings, Projector] | None:
-    """The likeliest vision tower of the model `path` that fits the text stack of `config`. Raises
-    the error of a file that can't be opened if no other is one."""
+    """The likeliest vision tower that fits the text stack of `config`. Raises the error of a file
+    that can't be opened if no other is one."""
     damaged = None
     sees = any(config["model_type"] in projector.texts for projector in PROJECTORS.values())
     for each in find_towers(path) if sees else ():
@@ -152,10 +148,7 @@ def _architecture_of(file: GGUFFile, name: str) -> Architecture:
 
 
 def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
-    """The recipes of a text stack whose published names begin with `scope`.
-
-    Raises WrongShapeError, UnsupportedQuantisationError.
-    """
+    """Raises WrongShapeError, UnsupportedQuantisationError."""
     recipes, layers = Recipes(settings), settings.num_layers
     recipes.add(scope, "", architecture.stack)
     recipes.add("", "", {"lm_head.weight": rule("output.weight")})

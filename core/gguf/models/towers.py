@@ -1,7 +1,5 @@
-"""The towers that are read, by their `clip.projector_type`.
-
-Names of a picture's tokens, and limits of its size that no key has, are those of the releases.
-"""
+"""The towers that are read, by their `clip.projector_type`. Names of a picture's tokens, and limits
+of its size that no key has, are the releases'."""
 
 from __future__ import annotations
 
@@ -237,7 +235,7 @@ PROJECTORS = {
 
 
 def projector_of(clip: Settings, text: Config) -> Projector | None:
-    """The kind of tower in a file, if it is one for this text stack."""
+    """None for a tower of another text stack."""
     found = PROJECTORS.get(projector_type(clip))
     if found is None or text["model_type"] not in found.texts:
         return None

@@ -21,11 +21,10 @@ _DEEPER = modules({"norm": "norm", "linear_fc1": "fc1", "linear_fc2": "fc2"})
 class Projector:
     """How a tower of one `clip.projector_type` joins a text stack.
 
-    `config` makes config.json with vision from that of the text, `processor`
-    preprocessor_config.json. `tables` are by scope; `block` is that of each block in the scope
-    `blocks`, `deeper` the scope of mergers after single blocks (DeepStack). `tokens` are keys of
-    ids in config.json and their spellings. `text_scope` is the text stack's, where it differs from
-    models without vision.
+    `config` makes config.json from that of the text, `processor` preprocessor_config.json. `tables`
+    are by scope; `block` is that of each block in the scope `blocks`, `deeper` the scope of mergers
+    after single blocks (DeepStack). `tokens` are keys of ids in config.json and their spellings.
+    `text_scope` is the text stack's, where it differs from models without vision.
     """
 
     texts: frozenset[str]

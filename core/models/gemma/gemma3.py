@@ -1,8 +1,6 @@
-"""Gemma 3, with and without vision: a pure transformer with sliding windows.
-
-Every sixth layer sees everything; the others a window, under a RoPE of their own. Tokens of one
-picture attend to one another both ways.
-"""
+"""Gemma 3, with and without vision: a pure transformer. Every sixth layer sees everything, the
+others a window, under a RoPE of their own. Tokens of one picture attend to one another both
+ways."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class TextConfig(TextSettings):
-    """Defaults are those of transformers; the published files leave out much."""
+    """Published files leave out much."""
 
     vocab_size: Count = 262_208
     intermediate_size: Count

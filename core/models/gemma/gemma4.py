@@ -1,8 +1,8 @@
 """Gemma 4, with and without vision: sliding windows and full attention with two sizes of heads.
 
 The last layers may read the keys and values of the last layer of their kind that has its own. Large
-models reuse keys as values in full layers and have sparse experts beside each dense layer; small
-ones have per-layer embeddings. Audio is not supported.
+models reuse keys as values in full layers and have experts beside each dense layer; small ones have
+per-layer embeddings. Audio is not supported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class RopeConfig(Settings):
-    """`rope_parameters` of one kind of layer; "proportional" rotates the first pairs of a head."""
+    """ "proportional" rotates the first pairs of a head."""
 
     rope_type: Literal["default", "proportional"] = "default"
     rope_theta: Positive
@@ -156,7 +156,7 @@ def _layer_types(given: Mapping[str, Any]) -> Any:
 
 
 def _of_full_layers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The heads of full layers as transformers 5.23 writes them: layer by layer."""
+    """The heads of full layers as transformers 5.23 writes them: by layer."""
     written, types = given.get("per_layer_config"), given["layer_types"]
     if written is None or not isinstance(types, list):
         return {}

@@ -1,8 +1,6 @@
-"""Gemma 4's vision tower: a transformer over patches of a picture in its own shape.
-
-Positions are a learned embedding of row and column and a rotation in two halves (axial RoPE, Su et
-al. 2021). The mean of each square of patches is one token.
-"""
+"""Gemma 4's vision tower: a transformer over patches of a picture in its own shape. Positions are
+an embedding of row and column and a rotation in two halves (axial RoPE). The mean of each square of
+patches is one token."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ class ClippedLinear:
 
 
 class VisionBlock:
-    """x + norm(attention(norm x)), then x + norm(mlp(norm x)), over all patches of one picture."""
+    """x + norm(attention(norm x)), then x + norm(mlp(norm x))."""
 
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, epsilon, clipped = (

@@ -1,7 +1,5 @@
 """LFM2 and LFM2-MoE (text only): mostly gated short convolutions, the other layers attention.
-
-LFM2-MoE has sparse experts in all blocks but the first. LFM2-VL is this stack and a vision tower.
-"""
+LFM2-MoE has sparse experts in all blocks but the first."""
 
 from __future__ import annotations
 

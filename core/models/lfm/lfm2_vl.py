@@ -1,7 +1,5 @@
-"""LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape.
-
-A large picture is cut into tiles, which the tower sees one by one (core.vision.kinds).
-"""
+"""LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape, large ones tile by
+tile."""
 
 from __future__ import annotations
 
@@ -109,7 +107,7 @@ class VisionTower:
         return resized.flatten(2)[0].T
 
     def _merged(self, hidden: Tensor, rows: int, columns: int) -> Tensor:
-        """The patches of each square of neighbours side by side, row by row."""
+        """The patches of each square side by side, row by row."""
         side = self._side
         squares = hidden.view(rows // side, side, columns // side, side, -1).transpose(1, 2)
         return squares.reshape(-1, side * side * hidden.shape[1])

@@ -1,8 +1,5 @@
-"""LFM3 (text only): gated short convolutions, and attention over the last tokens or over all.
-
-Each kind of attention has its own RoPE; heads have gates; each half of a block has a norm before
-and after. LFM3-VL has this stack and a vision tower.
-"""
+"""LFM3 (text only): gated short convolutions, and attention over the last tokens or over all, each
+kind under its own RoPE. Heads have gates; each half of a block has a norm before and after."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Nemotron 3 Nano Omni: Nemotron-H with a RADIO tower. Audio and video are not supported.
-
-RADIO: Ranzinger et al. 2024, arXiv:2312.06709.
-"""
+"""Nemotron 3 Nano Omni: Nemotron-H with a RADIO tower (arXiv:2312.06709). Audio and video are not
+supported."""
 
 from __future__ import annotations
 
