@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from core.api.commands import tenant_of
 from core.api.prompt import Image
@@ -90,6 +90,32 @@ class Evictor:
             self._evict(by_bytes=False)
         fits = self.make_room(Held.STATES, 0) and self.make_room(Held.KV_BUFFER, 0)
         assert fits, "a budget holds the whole KV buffer"
+
+    def drop_older_stops(self, node: Node) -> None:
+        path = set(node.upwards())
+        for above in (self.tree.root, *(path - {node})):
+            for child in list(above.children.values()):
+                # Below a stop are other replies to the same prompt, which may be continued.
+                if child.is_stop and (child in path or not above.is_stop):
+                    self._drop_for_owner(child)
+
+    def drop_older_pauses(self, node: Node) -> None:
+        """A continued reply needs no place where it paused before."""
+        path = node.path()
+        for above, pause in pairwise(path[:-1]):
+            if above.is_stop and pause.is_stop:
+                for child in list(pause.children.values()):
+                    # The reply's end as later turns would have shown it.
+                    if not (child.children or child is node):
+                        self._drop_for_owner(child)
+                self._drop_for_owner(pause)
+
+    def _drop_for_owner(self, node: Node) -> None:
+        """Unless another chat with the same beginning may need it."""
+        if node.owners == {self.embeddings.owner}:
+            self.tree.drop_checkpoint(node)
+        elif not node.children:
+            node.owners.discard(self.embeddings.owner)
 
     def _added(self, node: Node, checkpoint: Checkpoint) -> int:
         rows = sum(count for _, count in self.tree.lacking(node))

@@ -35,9 +35,9 @@ class Limits:
 class Ledger:
     """`separate_device` if the KV buffer is on a GPU."""
 
-    def __init__(self, separate_device: bool, limits: Limits | None = None) -> None:
+    def __init__(self, separate_device: bool, limits: Limits) -> None:
         self._separate_device = separate_device
-        self.limits = limits or Limits()
+        self.limits = limits
         self._used = dict.fromkeys(Held, 0)
         self.peak_host = 0
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from core.api.prompt import Cut, Prompt
+from core.api.stats import Tier
 from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
@@ -21,8 +21,7 @@ from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree, num_common
 from core.layers.memory import LayerSpec
 
-MemoryTier = Literal["slab", "memory", "disk"]
-TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
+TIERS: tuple[Tier, ...] = ("slab", "memory", "disk")
 # Places in TIERS: where a run came from into the KV buffer.
 FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
@@ -37,7 +36,7 @@ class Restored:
     num_runs: int
     state: RecurrentState
     last_hidden: Tensor | None
-    tier: MemoryTier | None
+    tier: Tier | None
     failed: bool
     keys: tuple[bytes, ...]
     faster: bool = False
@@ -100,7 +99,7 @@ class Restorer:
         self,
         node: Node,
         checkpoint: Checkpoint | None,
-        tier: MemoryTier,
+        tier: Tier,
         keys: Sequence[bytes],
         failed: bool = False,
         faster: bool = False,

@@ -31,12 +31,9 @@ Writing = tuple[Sequence[Mapping[str, Tensor]], Callable[[], bool]]
 class DiskTier:
     """One model's segments; without a store it holds nothing and wants nothing."""
 
-    def __init__(self, store: SegmentStore | None) -> None:
-        self.store = store
-        self._wanted: dict[bytes, Node] = {}
-
-    def connect(
+    def __init__(
         self,
+        store: SegmentStore | None,
         ledger: Ledger,
         throughput: Throughput,
         make_room: Callable[[Held, int], bool],
@@ -44,8 +41,10 @@ class DiskTier:
         state_bytes: int,
     ) -> None:
         """`state_bytes` are a checkpoint's, without its windows."""
+        self.store = store
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
         self._kv_buffer, self._state_bytes = kv_buffer, state_bytes
+        self._wanted: dict[bytes, Node] = {}
 
     @property
     def num_bytes(self) -> int:

@@ -24,8 +24,8 @@ class PrefixTree:
         fingerprint: bytes,
         recurrent: bool,
         ledger: Ledger,
-        tail: int = 0,
-        in_window: Callable[[Node], bool] | None = None,
+        tail: int,
+        in_window: Callable[[Node], bool] | None,
     ) -> None:
         self.root = Node(fingerprint, None, None)
         self.recurrent, self.in_window = recurrent, in_window
@@ -33,7 +33,7 @@ class PrefixTree:
         self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
         self._remembered = Remembered()
-        self._clock = 0
+        self.clock = 0
         # Where a request is about to go on from: making room leaves it and all above it whole.
         self.pinned: Node | None = None
 
@@ -138,13 +138,9 @@ class PrefixTree:
             self._ledger.release(Held.ROWS, node.rows.num_bytes)
             node.rows = None
 
-    @property
-    def clock(self) -> int:
-        return self._clock
-
     def touch(self, node: Node) -> None:
-        self._clock += 1
-        node.last_used = self._clock
+        self.clock += 1
+        node.last_used = self.clock
 
     def checkpoints(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.checkpoint is not None]

@@ -166,11 +166,7 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        settings, model, kv_buffer = (
-            self._command.draft,
-            self._loaded.model,
-            self._context.kv_buffer,
-        )
+        settings, model = self._command.draft, self._loaded.model
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.
         if not model.batch_invariant_steps or (self._command.side and mode == "auto"):
@@ -179,7 +175,8 @@ class Session:
         if mode in {"auto", "lookup", "both"}:
             drafters.append(LookupDrafter(self._prompt))
         if mode in {"auto", "mtp", "both"} and model.has_mtp:
-            check, head_steps = self._flag.check, steps.head(model, kv_buffer)
+            check, kv_buffer = self._flag.check, self._context.kv_buffer
+            head_steps = steps.head(model, kv_buffer)
             head = HeadDrafter(model, kv_buffer, self._prompt, costs, check, head_steps)
             drafters.append(head)
         noise = self._probe.draft_noise

@@ -186,8 +186,8 @@ def explain(
     restored: Restored,
     messages: MessageMap,
     cache: ContextCache,
-    chat: str = "",
-    tools_changed: bool = False,
+    chat: str,
+    tools_changed: bool,
 ) -> Miss | None:
     """None if every evaluated token is new. Call before the prefill."""
     miss = _explain(prompt, restored, messages, cache, chat)

@@ -4,7 +4,11 @@ for an engine without Unicode classes; here they are as published."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from core.api.errors import UnknownTokenizerError, shown
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -70,3 +74,19 @@ _BY_NAMES = {
     "default": PreTokenizer((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
 }
 PRE_TOKENIZERS = {name: each for names, each in _BY_NAMES.items() for name in names.split()}
+
+
+def pre_tokenizer(metadata: Mapping[str, Any]) -> PreTokenizer:
+    """Raises UnknownTokenizerError if the file names none that is known."""
+    name = metadata.get("tokenizer.ggml.pre")
+    if not isinstance(name, str):
+        raise UnknownTokenizerError(
+            "The GGUF file doesn't say how its tokenizer splits text (tokenizer.ggml.pre): it was "
+            "made by an old converter. Choose a newer file of this model."
+        )
+    if name not in PRE_TOKENIZERS:
+        raise UnknownTokenizerError(
+            f"The tokenizer of this GGUF file splits text as {shown(name)} does, which Waymark "
+            "doesn't know."
+        )
+    return PRE_TOKENIZERS[name]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.api.errors import BrokenTokenizerError, UnknownTokenizerError, shown
-from core.gguf.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
+from core.gguf.pre_tokenizers import pre_tokenizer
 from core.helper import MAX_IDS
 from core.model_files import JsonObject
 
@@ -107,22 +107,6 @@ def tokenizer_json(
         **parts,
         "model": {**options, **suffixes, **model, "vocab": vocabulary.ids},
     }
-
-
-def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
-    """Raises UnknownTokenizerError if the file names none that is known."""
-    name = metadata.get("tokenizer.ggml.pre")
-    if not isinstance(name, str):
-        raise UnknownTokenizerError(
-            "The GGUF file doesn't say how its tokenizer splits text (tokenizer.ggml.pre): it was "
-            "made by an old converter. Choose a newer file of this model."
-        )
-    if name not in PRE_TOKENIZERS:
-        raise UnknownTokenizerError(
-            f"The tokenizer of this GGUF file splits text as {shown(name)} does, which Waymark "
-            "doesn't know."
-        )
-    return PRE_TOKENIZERS[name]
 
 
 def _byte_level(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject, JsonObject]:

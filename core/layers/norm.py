@@ -27,9 +27,7 @@ class RMSNorm:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._ops.rms_norm(inputs, self.scale, self.epsilon)
 
-    def of_sum(
-        self, inputs: Tensor, residual: Tensor, multiplier: float = 1.0
-    ) -> tuple[Tensor, Tensor]:
+    def of_sum(self, inputs: Tensor, residual: Tensor, multiplier: float) -> tuple[Tensor, Tensor]:
         """The norm of `residual` + multiplier * `inputs`, and the sum."""
         return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon, multiplier)
 

@@ -23,7 +23,7 @@ Runs = Iterable[tuple[int, LayerState]]
 run has been computed."""
 
 
-def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int = 0) -> Tensor:
+def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int) -> Tensor:
     """`layer` over `inputs` [n, width], whose rows must be independent. `numbers` of temporaries
     are needed for a row, in the inputs' type."""
     most = BYTES_PER_BLOCK // max(numbers * inputs.element_size(), 1)

@@ -165,9 +165,6 @@ class ModelPlan:
         found = (self.container.blocks(name) for name in specs if may_stay_blocks(specs[name]))
         return sorted({each[0].name for each in found if each is not None})
 
-    def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-        return self.held(dtype, kernels).num_bytes
-
     def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         if dtype not in DTYPES:
             raise UnsupportedDeviceError(

@@ -129,7 +129,7 @@ class QuantisedStore:
             writer.stop(f"{error.strerror}")
         if writer.trouble:
             log.warning("Quantised matrices are not kept: %s.", writer.trouble)
-        remember_digest(self.blobs, writer.facts, digest)
+        self.remember_digest(writer.facts, digest)
 
     def trim(self, pool: str = WEIGHTS) -> None:
         try:
@@ -150,7 +150,12 @@ class QuantisedStore:
     def settled_facts(self, files: Container) -> Facts:
         """Empty if a write from now on might leave the facts as they are."""
         now, facts = self._clock(), files.facts()
-        return facts if _are_settled(facts, now) else []
+        newest = max((int(each[2]) for each in facts), default=now)
+        return facts if now - newest >= SETTLED_NS else []
+
+    def remember_digest(self, facts: Facts, digest: str) -> None:
+        with contextlib.suppress(OSError):
+            self.blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 
     def _lose(self, name: str, reason: str) -> None:
         log.warning("%s is read from the weights again: %s.", name[:12], reason)
@@ -166,15 +171,6 @@ def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
         return settings.weights_bytes
     # Quantised matrices count as free, or the cap would shrink as it fills.
     return min(WEIGHTS_LIMIT, blobs.share_of_disk(WEIGHTS_SHARE, WEIGHTS))
-
-
-def _are_settled(facts: Facts, now: int) -> bool:
-    return bool(facts) and now - max(int(each[2]) for each in facts) >= SETTLED_NS
-
-
-def remember_digest(blobs: DiskStore, facts: Facts, digest: str) -> None:
-    with contextlib.suppress(OSError):
-        blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 
 
 def _paths(facts: Facts) -> str:

@@ -18,7 +18,7 @@ from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
 from core.weights.container import TensorStream, changed
 from core.weights.memory import FREED, allocate
-from core.weights.plan import Slices, StoredBlocks
+from core.weights.packing import Slices, StoredBlocks
 from core.weights.published.packed import PackedLayer
 from core.weights.published.quantised import Quantised
 from core.weights.safetensors_file import DTYPES

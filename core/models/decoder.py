@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from core.api.errors import NoVisionError
+from core.api.model_info import KVSize
 from core.layers.block import HybridBlock
 from core.layers.linear import Linear
-from core.layers.memory import Forward, LayerMemory, LayerSpec
+from core.layers.memory import Forward, LayerMemory, LayerSpec, kv_size
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.per_layer import PerLayerInputs
 from core.layers.rope import Rotation, Rotations
@@ -165,6 +166,10 @@ class Decoder:
         """Specs in the order of the forward, then the MTP head's."""
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)
+
+    @property
+    def kv_size(self) -> KVSize:
+        return kv_size(self.layer_specs)
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:

@@ -16,15 +16,8 @@ from core.layers.feed_forward import SparseExperts
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
-from core.models.ministral3 import YarnSettings
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    TextSettings,
-    check_layer_types,
-    rope_of,
-)
+from core.models.rope import YarnSettings, rope_of
+from core.models.settings import Count, Depth, Positive, TextSettings, check_layer_types
 from core.weights.plan import Weights
 from kernels.common.shapes import Clamp, ExpertShape, Routing
 

@@ -21,6 +21,7 @@ from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
@@ -28,12 +29,10 @@ from core.models.settings import (
     Index,
     Mamba2Settings,
     Positive,
-    RopeSettings,
     TextSettings,
     check_layer_types,
     head_dim_of,
     mamba2_spelling,
-    rope_of,
 )
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm

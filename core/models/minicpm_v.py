@@ -106,10 +106,8 @@ class VisionTower:
         self.patches = weights.packed(weight.permute(0, 2, 3, 1).flatten(1), bias)
         positions = (vision.side**2, width)
         self.positions = embeddings.tensor("position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), vision)
-            for index in range(vision.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(vision.num_hidden_layers))
+        self.blocks = [VisionBlock(each, vision) for each, _ in layers]
         self.merger = WindowMerger(tower.scope("vit_merger"), vision)
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, vision.layer_norm_eps)
         projector = weights.scope("model.merger.mlp.0", exact=True)

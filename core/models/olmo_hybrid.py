@@ -19,16 +19,15 @@ from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Positive,
-    RopeSettings,
     Taps,
     TextSettings,
     check_layer_types,
     head_dim_of,
-    rope_of,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import DeltaShape

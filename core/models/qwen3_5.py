@@ -15,16 +15,9 @@ from core.layers.block import HybridBlock, MakeFeedForward, Mixer, Norms
 from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE
-from core.models.decoder import (
-    MTP_MARK,
-    MTP_SCOPE,
-    Decoder,
-    Family,
-    MTPHead,
-    Tower,
-    with_prefixes,
-)
+from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead, Tower, with_prefixes
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
+from core.models.rope import rope_of
 from core.models.settings import (
     Count,
     Depth,
@@ -37,7 +30,6 @@ from core.models.settings import (
     TextSettings,
     check_layer_types,
     feed_forward_of,
-    rope_of,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import DeltaShape
@@ -222,8 +214,7 @@ def decoder(
         text,
         tied=tied,
         blocks=[
-            _block(text, scope.scope(f"layers.{layer}"), layer, kind, make)
-            for layer, kind in enumerate(text.types)
+            _block(text, each, *kind, make) for each, kind in scope.layers(enumerate(text.types))
         ],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},

@@ -16,15 +16,8 @@ from core.layers.rope import InterleavedMRoPE
 from core.models import llama, qwen3_5_vision
 from core.models.decoder import Decoder, Family
 from core.models.qwen3_5_vision import VisionTower
-from core.models.settings import (
-    Count,
-    Experts,
-    ExpertSettings,
-    Index,
-    Positive,
-    RopeSettings,
-    Settings,
-)
+from core.models.rope import RopeSettings
+from core.models.settings import Count, Experts, ExpertSettings, Index, Positive, Settings
 from core.weights.plan import Weights
 
 # ------------------------------------------------------------------ config
@@ -113,11 +106,7 @@ class Qwen3VLMoeConfig(Qwen3VLConfig):
 
 def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
-    scope, width, rope = (
-        weights.scope("model.language_model"),
-        text.hidden_size,
-        text.rope_parameters,
-    )
+    scope, rope = weights.scope("model.language_model"), text.rope_parameters
     rotate = InterleavedMRoPE(
         rope.rope_theta, text.head_dim, rope.mrope_section, device, weights.dtype
     )
@@ -129,7 +118,7 @@ def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Deco
         text,
         tied=config.tied,
         blocks=llama.blocks(text, scope),
-        norm=RMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
+        norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},
         tower=VisionTower(tower, vision, device) if vision else None,
         image_layers=config.image_layers,

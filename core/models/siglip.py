@@ -110,10 +110,8 @@ class VisionTower:
         self.patches = weights.packed(weight.flatten(1), bias)
         positions = (config.side**2, width)
         self.positions = tower.tensor("embeddings.position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), config)
-            for index in range(config.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(config.num_hidden_layers))
+        self.blocks = [VisionBlock(each, config) for each, _ in layers]
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
         projector = weights.scope("multi_modal_projector", exact=True)
         self.pooled_norm = ZeroCentredRMSNorm(projector.scope("mm_soft_emb_norm"), width, epsilon)

@@ -26,13 +26,7 @@ from core.vision.configs import (
     mark_of,
     published,
 )
-from core.vision.processor import (
-    MAX_ASPECT,
-    Grid,
-    PictureProcessor,
-    ResizePlan,
-    check_size,
-)
+from core.vision.processor import MAX_ASPECT, Grid, PictureProcessor, ResizePlan, check_size
 
 PATCHES_OF_TOKEN = 4  # along an edge
 MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")

@@ -7,23 +7,21 @@ and types are written once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from core.weights.memory import CPU, FREED
+from core.weights.packing import Group, Slices, StoredBlocks, unstacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import Shape, TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
-from kernels.linear.blocks import BlockFormat, StoredRows
 from kernels.linear.reference import (
     PLAIN,
     Matrix,
     PlainMatrix,
-    QuantisedTensors,
     StackedMatrix,
     StoredFormat,
     WeightFormats,
@@ -31,16 +29,6 @@ from kernels.linear.reference import (
 from kernels.ops import PLAIN_OPS, Ops
 
 T = TypeVar("T")
-
-
-class StoredBlocks(NamedTuple):
-    rows: StoredRows
-    format: BlockFormat
-    device: torch.device
-
-
-Slices = list[QuantisedTensors]
-"""The slices of a matrix, first row first, in a format of the model."""
 
 
 Orders = Sequence[Callable[[], Tensor] | None]
@@ -144,7 +132,7 @@ class Weights:
         for each part or None, are called once there is data: output i is the part's row order()[i],
         without bias.
         """
-        groups: list[_Group] = []
+        groups: list[Group] = []
         self.joined.append([f"{self._prefix}{name}.weight" for name, _ in parts])
         for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
@@ -153,7 +141,7 @@ class Weights:
             order = make() if make is not None and self._formats is not None else None
             weight_format = found.format if isinstance(found, StoredBlocks) else self._format
             if not groups or groups[-1].format != weight_format:
-                groups.append(_Group(weight_format))
+                groups.append(Group(weight_format))
             groups[-1].add(found, order)
             if bias:
                 groups[-1].biases.append(scope.tensor("bias", (num_outputs,)))
@@ -230,7 +218,7 @@ class Weights:
             return [found.format.pack_rows([each], one, found.device) for each, one in both]
         if self._formats is None:
             return [PlainMatrix(found[0][0][:num_outputs])] * count
-        return _unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
+        return unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix of a tensor that the file has in another shape."""
@@ -292,97 +280,3 @@ class _StandIns:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
-
-
-def _joined(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-
-
-def _num_bytes(kept: QuantisedTensors) -> int:
-    return sum(each.nbytes for each in kept)
-
-
-def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    parts = (_joined(list(each)) for each in zip(*slices, strict=True))
-    return tuple(each[rows.to(each.device)] for each in parts)
-
-
-@dataclass(slots=True)
-class _Group:
-    format: StoredFormat
-    num_parts: int = 0
-    slices: Slices = field(default_factory=list)
-    rows: list[StoredRows] = field(default_factory=list)
-    biases: list[Tensor] = field(default_factory=list)
-    device: torch.device = CPU
-
-    def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
-        self.num_parts += 1
-        if isinstance(found, StoredBlocks):
-            rows, self.device = found.rows, found.device
-            self.rows.append(rows if order is None else rows.in_order(order.cpu()))
-        elif order is None:
-            self.slices += found
-        else:
-            found[:] = [_in_order(found, order)]
-            self.slices += found
-
-    @property
-    def num_outputs(self) -> int:
-        stored = sum(rows.shape[0] for rows in self.rows)
-        return stored + sum(kept[0].shape[0] for kept in self.slices)
-
-    def pack(self) -> Matrix:
-        if isinstance(self.format, BlockFormat):
-            bias = _joined(self.biases) if self.biases else None
-            return self.format.pack_rows(self.rows, bias, self.device)
-        if len(self.slices) > self.num_parts:
-            return _stacked(self.slices, self.biases, self.format)
-        kept = tuple(_joined(list(each)) for each in zip(*self.slices, strict=True))
-        self.slices.clear()  # frees the slices before the packed matrix is allocated
-        matrix = self.format.prepack(kept, _joined(self.biases) if self.biases else None)
-        freed = _num_bytes(kept)
-        del kept
-        FREED.add(freed)
-        return matrix
-
-
-def _stacked(
-    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: StoredFormat
-) -> Matrix:
-    """A matrix too large to be copied at once: each slice is packed and freed before the next."""
-    matrices: list[Matrix] = []
-    widths: list[int] = []
-    bias, start = _joined(biases) if biases else None, 0
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        widths.append(kept[0].shape[0])
-        end = start + widths[-1]
-        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
-        start = end
-        freed = _num_bytes(kept)
-        del kept
-        FREED.add(freed)
-    return StackedMatrix(matrices, widths)
-
-
-def _unstacked(
-    slices: list[QuantisedTensors],
-    num_outputs: int,
-    weight_format: StoredFormat,
-    biases: Sequence[Tensor | None],
-    order: Tensor | None,
-) -> list[Matrix]:
-    matrices: list[Matrix] = []
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        freed = _num_bytes(kept)
-        split = [each.split(num_outputs) for each in kept]
-        for part in zip(*split, strict=True):
-            ordered = part if order is None else _in_order([part], order)
-            matrices.append(weight_format.prepack(ordered, biases[len(matrices)]))
-        del kept, split
-        FREED.add(freed)
-    return matrices

@@ -17,16 +17,8 @@ from core.layers.feed_forward import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family, with_prefixes
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    RopeSettings,
-    Settings,
-    TextSettings,
-    check_layer_types,
-    rope_of,
-)
+from core.models.rope import RopeSettings, rope_of
+from core.models.settings import Count, Depth, Positive, Settings, TextSettings, check_layer_types
 from core.models.siglip import VisionConfig, VisionTower
 from core.weights.plan import Weights
 

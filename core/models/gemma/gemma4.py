@@ -267,11 +267,8 @@ def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decod
 def decoder(
     text: TextConfig, weights: Weights, device: torch.device, tied: bool, tower: Tower | None
 ) -> Decoder:
-    scope, width, epsilon = (
-        weights.scope("model.language_model"),
-        text.hidden_size,
-        text.rms_norm_eps,
-    )
+    scope = weights.scope("model.language_model")
+    width, epsilon = text.hidden_size, text.rms_norm_eps
     ropes: dict[LayerType, RopeConfig] = {
         "full_attention": text.full_rope,
         "sliding_attention": text.sliding_rope,

@@ -70,10 +70,8 @@ class VisionTower:
         self.patches = Linear(embeddings, "patch_embedding", patch_width, width, bias=True)
         positions = (vision.num_patches, width)
         self.positions = embeddings.tensor("position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), vision)
-            for index in range(vision.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(vision.num_hidden_layers))
+        self.blocks = [VisionBlock(each, vision) for each, _ in layers]
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
         projector = weights.scope("model.multi_modal_projector", exact=True)
         merged, inner = width * self._side**2, config.projector_hidden_size

@@ -17,16 +17,8 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
 from core.models.decoder import Decoder, Family, Tower
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    RopeSettings,
-    Taps,
-    TextSettings,
-    check_layer_types,
-    rope_of,
-)
+from core.models.rope import RopeSettings, rope_of
+from core.models.settings import Count, Depth, Positive, Taps, TextSettings, check_layer_types
 from core.weights.plan import Weights
 from kernels.common.shapes import ShortConvShape
 
