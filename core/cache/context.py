@@ -234,7 +234,7 @@ class ContextCache:
         ]
 
     def end_use(self) -> None:
-        """End a request: note which places to write to disk."""
+        """Notes which places to write to disk."""
         self._copies.wait()
         self.disk.want(self._evictor.path)
 

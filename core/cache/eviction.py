@@ -144,9 +144,8 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """The candidates that the present tenant may evict: its own, those of programs that are
-        gone, and of tenants above the mean that stay above it. With `anything`, all if none are
-        left."""
+        """What the present tenant may evict: its own, what belongs to programs that are gone, and
+        to tenants above the mean that stay above it. With `anything`, all if nothing is left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

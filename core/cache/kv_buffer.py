@@ -1,8 +1,8 @@
 """The KV buffer: contiguous keys and values of the active sequence.
 
 In a long context, layers with a window keep only the newest rows: when these reach the buffer's
-end, the last window moves to its start by whole chunks, so that kernels see the same chunks
-wherever a prefill began.
+end, the last window moves to its start by whole chunks, so kernels see the same chunks wherever a
+prefill began.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class KVBuffer:
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, ...]:
-        """[tokens, heads, head_dim], which never move; the first is that of token `base`."""
+        """[tokens, heads, head_dim], never moved; the first is that of token `base`."""
         return self._layers[layer]
 
     def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, ...]:

@@ -45,8 +45,7 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """True at a prompt's end that is no cut of the text; only a continued reply goes on
-        below."""
+        """True at a prompt's end that is no cut of its text."""
         return self.run is not None and self.run.is_stop
 
     @property

@@ -75,7 +75,7 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
 @dataclass
 class Line:
     """Seconds of a prefill as a line over its tokens, fitted to the newest measurements by relative
-    error. It doesn't begin at 0: a forward reads all weights for its first token."""
+    error; not from 0, since a forward reads all weights for its first token."""
 
     # Weighted sums of 1, tokens, seconds, tokens squared, and tokens times seconds.
     sums: tuple[float, ...] = (0.0,) * 5

@@ -181,8 +181,8 @@ class LivePath:
     nodes: list[Node] = field(default_factory=list)
 
     def leave_for(self, target: Node | None, tails: Sequence[KVRows]) -> int:
-        """Make the buffer hold exactly the runs down to `target`, with its windows' `tails`;
-        returns the slowest tier used. Raises RestoreFailedError, with the path cut to its complete
+        """Make the buffer hold exactly the runs down to `target`, with their windows' `tails`;
+        returns the slowest tier used. Raises RestoreFailedError with the path cut to complete
         runs."""
         wanted = target.path() if target is not None else []
         shared = num_common(self.nodes, wanted)

@@ -1,4 +1,4 @@
-"""The prefix tree of reusable runs. Keys are chained digests from the engine's fingerprint on, so
+"""The prefix tree of reusable runs. Keys are digests chained from the engine's fingerprint, so
 equal keys mean equal tokens, images and numerics. A run stays while a checkpoint at or below its
 end needs it."""
 
@@ -17,7 +17,7 @@ from core.cache.state import Checkpoint
 class PrefixTree:
     """If `recurrent`, resuming from a run needs a checkpoint, unless it is `in_window`: nothing
     that it needs has left the KV buffer. A checkpoint also needs the `tail` of tokens before it in
-    sliding windows; neighbouring ones share these rows, which their runs hold."""
+    sliding windows, whose rows neighbouring ones share."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 class Background(Generic[T]):
     """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
-    `with` block ends. `check` is the load's."""
+    `with` block ends."""
 
     def __init__(self, build: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> None:
         self._check_load, self._ended = check, threading.Event()

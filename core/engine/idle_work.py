@@ -1,5 +1,5 @@
 """Idle work: prefills a reply as history shows it, a stopped one first as *Continue* resumes it, or
-a draft. Splits are canonical, so the states are those that a request would make."""
+a draft, to the states that a request would make."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The next token of a reply: masked by its format, then sampled from a row of logits.
-
-A grammar follows sampled tokens only, so drafts need no rollback. Settings are those of
-transformers' logits processors; randomness is a pure function of (seed, token index).
-"""
+"""The next token of a reply: masked by its format, then sampled from a row of logits. A grammar
+follows sampled tokens only, so drafts need no rollback. Settings are those of transformers' logits
+processors; randomness is a pure function of (seed, token index)."""
 
 from __future__ import annotations
 
@@ -93,7 +91,6 @@ class Constraint:
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:
-        """Drafted ids of a thought, which is free."""
         if not self._on:
             return len(draft)
         if not self._in_thought:

@@ -151,7 +151,7 @@ class MessageMap:
 
     def _edges(self, prompt: Prompt, roles: Mapping[TokenIndex, Role]) -> Iterator[TokenIndex]:
         """The grid cuts in the last one and a half steps of the last question, or of a prompt
-        without messages: one is at most a step before an edit of half a step."""
+        without messages: an edit of half a step is at most a step after one."""
         runs, grid = prompt.runs, prompt.grid
         asked = [
             index
@@ -230,7 +230,7 @@ def _explain(
 def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
-    """The reason if only replies are prefilled, each for the first time: with several, the engine
+    """The reason if only replies are prefilled, each for the first time. With several, the engine
     hasn't read this chat or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)

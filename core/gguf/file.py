@@ -151,7 +151,6 @@ def _is_kind(entry: Entry | None, wanted: str) -> bool:
 
 
 def _placed(header: Header, path: Path) -> list[GGUFTensor]:
-    """Raises BrokenWeightsError unless rows are whole and places aligned."""
     alignment = _alignment(header.metadata, path.name)
     data_start = -(-len(header.data) // alignment) * alignment
     tensors = []
@@ -176,7 +175,6 @@ def _alignment(metadata: Metadata, name: str) -> int:
 
 
 def _check_places(tensors: list[GGUFTensor], name: str, num_bytes: int) -> None:
-    """Raises BrokenWeightsError unless each tensor has bytes of its own in the file."""
     end, before = 0, ""
     for each in sorted(tensors, key=lambda each: (each.offset, each.end)):
         if each.offset < end:

@@ -1,6 +1,6 @@
 """Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`: regular expressions,
-each of which splits what those before it left. llama.cpp's src/llama-vocab.cpp has them rewritten
-for an engine without Unicode classes; here they are as published."""
+each of which splits what those before it left. They are as published; llama.cpp's
+src/llama-vocab.cpp has them rewritten for an engine without Unicode classes."""
 
 from __future__ import annotations
 

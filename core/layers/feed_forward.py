@@ -110,15 +110,12 @@ class GeluMLP:
 
 
 class SparseExperts:
-    """The weighted sum of a token's experts.
-
-    `router` and the gate of a shared expert are never quantised. `shared` is the inner width of an
-    expert that every token goes through, multiplied by that gate. With `latent` the experts read
-    and return a projection to fewer numbers. With `norms` the layer normalises its input itself,
-    for router and experts. `factors` [experts] multiply the experts' weights. With biases in
-    `shape` the router has one too. `interleaved`: each gate is published before what it opens, not
-    all before all.
-    """
+    """`router` and the gate of a shared expert are never quantised. `shared` is the inner width of
+    an expert that every token goes through, multiplied by that gate. `latent`: experts read and
+    return a projection to fewer numbers. `norms`: the layer normalises its input itself, for router
+    and experts. `factors` [experts] multiply the experts' weights. With biases in `shape` the
+    router has one too. `interleaved`: each gate is published before what it opens, not all before
+    all."""
 
     def __init__(
         self,

@@ -79,7 +79,6 @@ def kv_size(specs: Sequence[LayerSpec]) -> KVSize:
 
 
 def checkpoint_bytes(specs: Sequence[LayerSpec]) -> int:
-    """Bytes of the recurrent states."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
@@ -98,8 +97,8 @@ class LayerMemory(Protocol):
     def is_step(self) -> bool: ...
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
-        """Returns views of all rows, the new [n, num_kv_heads, head_dim] last. Of a layer with a
-        window the first may be missing."""
+        """Returns all rows, the new [n, num_kv_heads, head_dim] last; of a layer with a window the
+        first may be missing."""
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:

@@ -1,5 +1,5 @@
-"""The ways to load a model, from its weights files or with matrices quantised earlier: all give the
-same model and digest."""
+"""The ways to load a model, from its weights files or with matrices quantised earlier, to the same
+model and digest."""
 
 from __future__ import annotations
 

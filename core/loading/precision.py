@@ -207,7 +207,7 @@ def choose_precision(
     notes: DiskStore | None = None,
 ) -> Chosen:
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
-    the smallest. `published` is automatic for a model without blocks. Raises a WaymarkError."""
+    the smallest. `published` without blocks is automatic. Raises a WaymarkError."""
     chooser = Chooser(settings.measure_kernels, notes, check)
 
     def sized(precision: Precision) -> Chosen:

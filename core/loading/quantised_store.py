@@ -1,6 +1,6 @@
 """Quantised matrices of earlier loads on disk, used only for the very weights files that were
-digested, and for the same model, weight format, numerics and file format, which make a file's key.
-Nothing here fails a load."""
+digested, and for the same model, weight format, numerics and file format. Nothing here fails a
+load."""
 
 from __future__ import annotations
 

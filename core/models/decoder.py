@@ -36,9 +36,9 @@ def _as_asked(config: Any, found: Collection[str]) -> Callable[[str], str]:
 def with_prefixes(
     found: Collection[str], *prefixes: tuple[str, str, Sequence[str]]
 ) -> Callable[[str], str]:
-    """Names of families whose folders spell scopes in several ways. Each of `prefixes` is a scope
-    as the layers name it, a name in it that tells the spellings apart, and the spellings, the usual
-    one first."""
+    """Names of families whose folders spell scopes in several ways. `prefixes`: a scope as the
+    layers name it, a name in it that tells the spellings apart, and the spellings, the usual one
+    first."""
     chosen = {
         asked: next((each for each in spellings if each + telling in found), spellings[0])
         for asked, telling, spellings in prefixes
@@ -53,8 +53,8 @@ def with_prefixes(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`name` is in the fingerprint of saved contexts and never changes. `published_names`, of a
-    config and a folder's tensor names, maps the layers' names to the folder's."""
+    """`name` is in the fingerprint of saved contexts and never changes. `published_names` maps the
+    layers' names to a folder's."""
 
     name: str
     config: type[Settings]

@@ -132,7 +132,7 @@ class VisionTower:
         return projected
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The nearest of the square table's positions, by the share of the picture before them."""
+        """The nearest of the table's positions, by the share of the picture before them."""
         side = self.config.side
         edges = torch.arange(1 / side, 1.0, 1 / side)
         down, across = (

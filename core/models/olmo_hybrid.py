@@ -84,7 +84,6 @@ class OlmoHybridConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every fourth layer and one at least is full."""
         count = self.num_hidden_layers
         return self.layer_types or tuple(
             "full_attention" if index % 4 == 3 or index == count - 1 < 3 else "linear_attention"

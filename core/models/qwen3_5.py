@@ -40,8 +40,6 @@ LayerType = Literal["linear_attention", "full_attention"]
 
 
 class RopeConfig(Settings):
-    """`rope_parameters`, or `rope_scaling` and keys next to it in older files."""
-
     rope_type: Literal["default", "mrope"] = "default"
     rope_theta: Positive = 10000.0
     partial_rotary_factor: float = Field(default=0.25, gt=0, le=1)
@@ -50,7 +48,7 @@ class RopeConfig(Settings):
 
 
 class TextConfig(TextSettings):
-    """`text_config` of config.json, or the whole of it in a text-only folder."""
+    """`text_config` of config.json, or all of it in a text-only folder."""
 
     vocab_size: Count
     intermediate_size: Count
@@ -97,7 +95,6 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every `full_attention_interval`-th layer is full."""
         every = self.full_attention_interval
         return self.layer_types or tuple(
             "linear_attention" if (index + 1) % every else "full_attention"

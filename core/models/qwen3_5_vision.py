@@ -50,8 +50,6 @@ class VisionConfig(Settings):
 
 
 class VisionBlock:
-    """x + attention(norm x), then x + mlp(norm x)."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width = config.hidden_size
         self.head_dim = width // config.num_heads

@@ -35,8 +35,6 @@ class SiglipConfig(Settings):
 
 
 class VisionBlock:
-    """x + attention(norm x), then x + mlp(norm x)."""
-
     def __init__(self, weights: Weights, config: SiglipConfig) -> None:
         width, epsilon = config.hidden_size, config.layer_norm_eps
         self.head_dim = width // config.num_attention_heads

@@ -31,8 +31,6 @@ TokenId = Callable[[str], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PixelConfig:
-    """The settings that all processors read."""
-
     mean: tuple[float, ...]
     std: tuple[float, ...]
     rescale_factor: float

@@ -21,8 +21,7 @@ TIME_LIMIT_S = 15.0
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
-    """Raises ImageError, which calls the picture `name`, unless the file has the SHA-256 `digest`
-    (hex)."""
+    """Raises ImageError unless the file has the SHA-256 `digest` (hex)."""
     name = name or path.name
     try:
         if not path.is_file():

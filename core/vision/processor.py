@@ -21,8 +21,8 @@ MAX_ASPECT = 200
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
-    text around their tokens."""
+    """Patches that the tower sees at once; `before` and `after` are ids of the text around their
+    tokens."""
 
     rows: int
     columns: int

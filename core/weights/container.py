@@ -31,7 +31,7 @@ class TensorHeader:
 
 @dataclass(frozen=True, slots=True)
 class TensorStream:
-    """A tensor whose turn it is in `Container.read`; usable until `take` returns.
+    """A tensor in its turn of `Container.read`; usable until `take` returns.
 
     `fill(target)` reads the next numbers in row-major order into a contiguous tensor, converted to
     its type and device. `rows` are those of `Container.blocks`, readable until `read` returns.

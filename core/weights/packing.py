@@ -1,7 +1,5 @@
-"""Packs what was read of a matrix, slice by slice, into the kernels' layout.
-
-Each part is freed before the next is allocated, so that a matrix isn't in memory twice.
-"""
+"""Packs what was read of a matrix into the kernels' layout, part by part: a matrix isn't in memory
+twice."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ class Group:
 def _stacked(
     slices: list[QuantisedTensors], biases: list[Tensor], weight_format: StoredFormat
 ) -> Matrix:
-    """A matrix too large to be copied at once: each slice is packed and freed before the next."""
+    """Too large to be copied at once: each slice is packed and freed before the next."""
     matrices: list[Matrix] = []
     widths: list[int] = []
     bias, start = _joined(biases) if biases else None, 0

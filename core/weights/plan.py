@@ -46,9 +46,9 @@ class Weights:
     """A scope of named tensors. `formats` is None while there is no data; `smoothed` are norms
     whose large scales migrate.
 
-    Of all scopes together, `asked` has the tensors taken, by full name, `shapes` the sizes of
-    operations, `joined` the tensors that are packed as one. `stored` gives the folder's shape of a
-    full name: empty in a published format, None if absent.
+    Of all scopes together, `asked` has the tensors by full name, `shapes` the sizes of operations,
+    `joined` the tensors that are packed as one. `stored` gives the folder's shape of a full name:
+    empty in a published format, None if absent.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Weights:
         return self._source.tensor(self._prefix + name, spec)
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
-        """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
-        migrate into the matrices that follow."""
+        """[width] float32: the tensor plus `offset`, without scales that migrate into later
+        matrices."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
@@ -156,8 +156,8 @@ class Weights:
         return self.stored(self._prefix + name) is not None
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
-        those that aren't square show."""
+        """True if matrices (outputs, inputs) are stored inputs first, which those that aren't
+        square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
             for name, shape in stacks.items()
@@ -175,10 +175,10 @@ class Weights:
         bias: bool = False,
         order: Tensor | None = None,
     ) -> list[Matrix]:
-        """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
-        tensor `stack` [count, outputs, inputs] if the folder has it, or of a stack for each part;
-        `transposed` swaps the last two axes. Of a stack, biases are the tensor `stack`_bias [count,
-        outputs], and output i of a matrix is row `order`[i]."""
+        """`count` matrices of equal size: of scopes 0, 1, .. as by `matrix`, or of the tensor
+        `stack` [count, outputs, inputs] if the folder has it, or of a stack for each part;
+        `transposed` swaps the last two axes. Of a stack, biases are `stack`_bias [count, outputs],
+        and output i is row `order`[i]."""
         if not self.has(stack) and all(self.has(name) for name, _ in parts):
             stacks = [
                 self.matrices(

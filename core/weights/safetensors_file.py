@@ -99,7 +99,7 @@ def read_header(
 
 
 def read_raw_header(file: BinaryIO, num_bytes: int) -> bytes:
-    """The JSON text at the start of a file of `num_bytes`. Raises HeaderError, OSError."""
+    """Raises HeaderError, OSError."""
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if num_bytes < LENGTH_BYTES or length > num_bytes - LENGTH_BYTES:
         raise HeaderError(f"its header should take {length:,} bytes, the file has {num_bytes:,}")
@@ -114,7 +114,7 @@ def read_raw_header(file: BinaryIO, num_bytes: int) -> bytes:
 def parse_header(
     raw: bytes, num_bytes: int, check: Callable[[], None] = lambda: None
 ) -> tuple[Any, dict[str, StoredTensor]]:
-    """The metadata, unchecked, and the tensors of a file of `num_bytes` with this JSON text. Raises
+    """Metadata, unchecked, and tensors of a file of `num_bytes` with this JSON text. Raises
     HeaderError unless they cover the data without gaps."""
     try:
         # Decoded here because `json` would accept UTF-16 and a byte order mark in bytes.
@@ -192,7 +192,6 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
 
 
 def _check_cover(tensors: Mapping[str, StoredTensor], data_start: int, num_bytes: int) -> None:
-    """Raises HeaderError unless every byte of the data belongs to exactly one tensor."""
     place, before = data_start, ""
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start < place:

@@ -1,8 +1,8 @@
 """Smoothing: large scales of a norm migrate into the columns of the matrices after it.
 
 A group of a quantised matrix has one scale, and a norm that multiplies a channel by thirty
-multiplies the error of its small weights too. So the norm gives up a power of two of such a
-channel, which the columns take exactly (after SmoothQuant, arXiv:2211.10438).
+multiplies the error of its small weights too. So it gives up a power of two of such a channel,
+which the columns take exactly (after SmoothQuant, arXiv:2211.10438).
 """
 
 from __future__ import annotations

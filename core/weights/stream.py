@@ -56,7 +56,7 @@ class OpenFiles:
             file.close()
 
     def read(self, path: Path, start: int, view: memoryview) -> None:
-        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
+        """Raises BrokenWeightsError, MissingFileError."""
         try:
             file = self.file(path)
             file.seek(start)

@@ -27,9 +27,9 @@ class HeldTable:
 
 
 class FileTable:
-    """A table [rows, width] in a file, from byte `start`, as numbers of type `stored`. The file is
-    held open, so it may be moved or deleted; after a write it is refused, because its rows may
-    differ from those that were digested."""
+    """Rows [rows, width] in a file from byte `start`, as numbers of type `stored`. The file is held
+    open, so it may be moved or deleted; after a write it is refused: rows may differ from those
+    that were digested."""
 
     def __init__(
         self,

@@ -1,8 +1,5 @@
-"""One model's segments on disk: keys and values of runs, checkpoints, pictures.
-
-Checkpoints and pictures last; keys and values stay while a checkpoint needs them. Without recurrent
-state a checkpoint is the last hidden row alone.
-"""
+"""One model's segments on disk. Checkpoints and pictures last; keys and values stay while a
+checkpoint needs them. Without recurrent state a checkpoint is the last hidden row alone."""
 
 from __future__ import annotations
 
@@ -86,8 +83,8 @@ class SegmentStore:
         refuses.
 
         `parent` is the run before run `key`, None at the start of a text and for embeddings; its KV
-        must be held, for a state also that of run `key`. A state is written with the `windows` that
-        it needs.
+        must be held, for a state also that of `key`. A state is written with the `windows` it
+        needs.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}

@@ -97,8 +97,8 @@ class _Readings:
 
 
 class Acceptance:
-    """The chance that a drafted token is accepted, from `prior` on. A step without such a draft
-    keeps the share `faded` of the measurements."""
+    """The chance that a drafted token is accepted. A step without such a draft keeps the share
+    `faded` of the measurements."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded

@@ -97,8 +97,8 @@ class StepMemory:
 
 
 class TracedMemory(StepMemory):
-    """Of a captured step. In a step of several tokens each state is copied to `before` right before
-    it is used, so that it is read from memory once."""
+    """In a captured step of several tokens each state is copied to `before` right before it is
+    used, so that it is read from memory once."""
 
     def __init__(
         self,

@@ -243,7 +243,6 @@ def _places_first(clip: Settings, recipe: Recipe) -> Recipe:
 
 
 def _clipped(names: Mapping[str, str]) -> dict[str, Rule]:
-    """Matrices whose inputs and outputs have ranges."""
     ends = ("input_min", "input_max", "output_min", "output_max")
     ranges = {
         f"{published}.{end}": rule(f"{ours}.{end}", step=_one_number)

@@ -1,5 +1,5 @@
-"""A model in GGUF files, translated into what a model folder holds. Its vision tower is a file of
-its own (mmproj) next to it."""
+"""A model in GGUF files, translated into what a model folder holds; its vision tower (mmproj) is a
+file next to it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""How a published tensor is made of a GGUF file's: the inverse of llama.cpp's converter, which
-permutes, splits and stacks tensors and stores functions of a few, as data, so rows can be moved
-without being decoded."""
+"""How a published tensor is made of a GGUF file's: the inverse of llama.cpp's converter as data, so
+rows can be moved without being decoded."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _NEAR = 4  # neighbours of a rounded logarithm, on each side
 class Recipe:
     """A tensor of `shape` from the rows of `parts`, one part below the other.
 
-    Rows have the width of the last axis, or `row_width`. Row i is row `rows(..)[i]` of the parts,
+    Rows are as wide as the last axis, or `row_width`. Row i is row `rows(..)[i]` of the parts,
     column j column `columns(..)[j]`, and `values` maps the numbers. `scales` multiply a part: one
     number, or one for each of its experts.
     """

@@ -71,7 +71,7 @@ def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rul
 
 
 def experts(scope: str) -> Rules:
-    """Stacked, gates and what they open as one stack if their types allow it."""
+    """Gates and what they open are one stack if their types allow it."""
     both = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
     apart = {
         f"{scope}.{each}_proj": rule(f"ffn_{each}_exps.weight") for each in ("gate", "up", "down")
@@ -80,7 +80,7 @@ def experts(scope: str) -> Rules:
 
 
 class Recipes(dict[str, Recipe]):
-    """By published name. `missing` names the GGUF tensor that each of the others needs."""
+    """`missing` names the GGUF tensor that each of the others needs."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()

@@ -22,9 +22,9 @@ class Projector:
     """How a tower of one `clip.projector_type` joins a text stack.
 
     `config` makes config.json from that of the text, `processor` preprocessor_config.json. `tables`
-    are by scope; `block` is that of each block in the scope `blocks`, `deeper` the scope of mergers
-    after single blocks (DeepStack). `tokens` are keys of ids in config.json and their spellings.
-    `text_scope` is the text stack's, where it differs from models without vision.
+    are by scope; `block` is each block's in the scope `blocks`, `deeper` the scope of mergers after
+    single blocks (DeepStack). `tokens` are keys of ids in config.json and their spellings.
+    `text_scope`: where it differs from models without vision.
     """
 
     texts: frozenset[str]

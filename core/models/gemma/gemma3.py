@@ -28,8 +28,6 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class TextConfig(TextSettings):
-    """Published files leave out much."""
-
     vocab_size: Count = 262_208
     intermediate_size: Count
     num_hidden_layers: Depth
@@ -66,7 +64,6 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every `sliding_window_pattern`-th layer is full."""
         return self.layer_types or tuple(
             "sliding_attention" if (index + 1) % self.sliding_window_pattern else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -175,7 +172,7 @@ _TOWERS = ("vision_tower.vision_model.", "vision_tower.")
 
 
 def published_names(config: Gemma3Config, found: Collection[str]) -> Callable[[str], str]:
-    """The spellings of the hub, of transformers 4 and 5, and of text-only folders."""
+    """Of the hub, of transformers 4 and 5, and of text-only folders."""
     text, projector = "language_model.model.", "multi_modal_projector."
     return with_prefixes(
         found,

@@ -69,8 +69,6 @@ class ClippedLinear:
 
 
 class VisionBlock:
-    """x + norm(attention(norm x)), then x + norm(mlp(norm x))."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, inner = config.hidden_size, config.intermediate_size
         epsilon, clipped = config.rms_norm_eps, config.use_clipped_linears

@@ -73,7 +73,6 @@ class Lfm3Config(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, four kinds in turn after a convolution."""
         return self.layer_types or tuple(
             _PERIOD[index % 4] if index else "conv" for index in range(self.num_hidden_layers)
         )

@@ -61,7 +61,6 @@ class VisionConfig(Settings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, attention in every second layer from the third."""
         return self.layer_types or tuple(
             "conv" if index < 2 or index % 2 else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -132,8 +131,6 @@ class GroupedAttention:
 
 
 class VisionBlock:
-    """x + mixer(norm x), then x + mlp(norm x), patches row by row."""
-
     def __init__(self, weights: Weights, config: VisionConfig, kind: LayerType) -> None:
         width, epsilon = config.hidden_size, config.norm_eps
         self.mixer_norm = RMSNorm(weights.scope("operator_norm"), width, epsilon)
