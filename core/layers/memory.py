@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -82,36 +81,34 @@ def checkpoint_bytes(specs: Sequence[LayerSpec]) -> int:
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
-class LayerMemory(Protocol):
-    """The memory of one forward. `runs` are lengths; a picture is always a run alone. `layer` is
-    the index of a mixer's spec in the model's `layer_specs`.
+class LayerMemory:
+    """The memory of one forward; subclasses have some. `runs` are lengths; a picture is always a
+    run alone. `layer` is the index of a mixer's spec in the model's `layer_specs`.
 
     With `is_step` every row is a generated token and a run of its own: kernels may round
     differently, but several rows have the bits they have one by one.
     """
 
-    @property
-    def runs(self) -> tuple[int, ...]: ...
-
-    @property
-    def is_step(self) -> bool: ...
+    def __init__(self, runs: tuple[int, ...], check: Callable[[], None], *, is_step: bool) -> None:
+        self.runs, self.is_step, self._check = runs, is_step, check
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         """Returns all rows, the new [n, num_kv_heads, head_dim] last; of a layer with a window the
         first may be missing."""
-        ...
+        raise AssertionError("no layer of this forward attends")
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         """The state before a run, updated in place run after run; not for steps."""
-        ...
+        raise AssertionError("no layer of this forward has a state")
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
         """The result of `advance` for all tokens of a step. After a rejection it is called again
         with fewer tokens and the state from before the step, so nothing else that it reads may
         change."""
-        ...
+        raise AssertionError("no layer of this forward takes steps")
 
-    def check_cancelled(self) -> None: ...
+    def check_cancelled(self) -> None:
+        self._check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +128,10 @@ class Forward:
         only, later = slice(row, row + 1), num_rows - row - 1
         return Forward(
             {name: (cos[only], sin[only]) for name, (cos, sin) in self.rotations.items()},
-            _NoMemory(self.memory.check_cancelled),
+            LayerMemory((1,), self.memory.check_cancelled, is_step=True),
             per_layer=[each[only] for each in self.per_layer],
             shared_kv={
                 name: tuple(each[: len(each) - later] for each in rows)
                 for name, rows in self.shared_kv.items()
             },
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _NoMemory:
-    check_cancelled: Callable[[], None]
-    runs: tuple[int, ...] = (1,)
-    is_step: bool = True
-
-    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
-        raise AssertionError("there is no memory")
-
-    def state(self, layer: int, run: int = 0) -> LayerState:
-        raise AssertionError("there is no memory")
-
-    def advance(self, layer: int, advance: Advance) -> Tensor:
-        raise AssertionError("there is no memory")

@@ -28,8 +28,8 @@ from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, GRANITE_SWA, JAMBA
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
 from core.gguf.models.settings import Config, Settings
-from core.gguf.models.towers import PROJECTORS, projector_of
-from core.gguf.models.vision import CLIP, Projector, clip_settings, tower_recipes
+from core.gguf.models.towers import PROJECTORS
+from core.gguf.models.vision import CLIP, Projector, projector_type, tower_recipes
 
 _KIND = "general.architecture"
 ARCHITECTURES = {
@@ -120,13 +120,22 @@ def _open_tower(
         except (BrokenWeightsError, GgufError) as error:
             damaged = damaged or error
             continue
-        clip = clip_settings(file, each.name)
-        projector = projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
+        clip = Settings(each.name, CLIP, file.metadata, file.tensors)
+        projector = _projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
         if projector is not None:
             return file, clip, projector
     if damaged is not None:
         raise damaged
     return None
+
+
+def _projector_of(clip: Settings, text: Config) -> Projector | None:
+    """None for a tower of another text stack."""
+    found = PROJECTORS.get(projector_type(clip))
+    if found is None or text["model_type"] not in found.texts:
+        return None
+    width = text.get("text_config", text)["hidden_size"]
+    return found if clip.count("vision.projection_dim", 0) == width else None
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:

@@ -14,7 +14,6 @@ from core.gguf.models.vision import (
     colours_last,
     deeper_blocks,
     pixels,
-    projector_type,
     scale,
     sizes,
 )
@@ -232,12 +231,3 @@ PROJECTORS = {
     "lfm2": _LFM2,
     "minicpmv4_6": _MINICPM,
 }
-
-
-def projector_of(clip: Settings, text: Config) -> Projector | None:
-    """None for a tower of another text stack."""
-    found = PROJECTORS.get(projector_type(clip))
-    if found is None or text["model_type"] not in found.texts:
-        return None
-    width = text.get("text_config", text)["hidden_size"]
-    return found if clip.count("vision.projection_dim", 0) == width else None

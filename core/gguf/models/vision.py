@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from core.gguf.file import GGUFFile
 from core.gguf.models.recipe import Recipe, shaped, swapped
 from core.gguf.models.rules import Recipes, Rule, Table, modules
 from core.gguf.models.settings import Config, Settings
@@ -36,10 +35,6 @@ class Projector:
     tokens: Mapping[str, str]
     deeper: str = ""
     text_scope: str | None = None
-
-
-def clip_settings(file: GGUFFile, name: str) -> Settings:
-    return Settings(name, CLIP, file.metadata, file.tensors)
 
 
 def sizes(clip: Settings) -> Config:
