@@ -34,6 +34,8 @@ def naming(part: ImagePart) -> Iterator[None]:
 
 # Decoded pictures kept for the next request: five of a million pixels.
 DESCRIBED_BYTES = 16 * 2**20
+# Pictures whose segments are known without their files: a picture's takes up to 100 KB.
+MOST_KNOWN = 1_024
 
 
 class ImageCatalog:
@@ -53,8 +55,8 @@ class ImageCatalog:
             return
         with naming(part):
             processed = self._processor.process(picture)
-        self._known[part.digest] = processed.image
         with self._lock:
+            self._known[part.digest] = processed.image
             self._described[part.digest] = processed
             while sum(len(each.data) for each in self._described.values()) > DESCRIBED_BYTES:
                 del self._described[next(iter(self._described))]
@@ -79,6 +81,9 @@ class ImageCatalog:
 
     def drop_fresh(self) -> None:
         self._fresh.clear()
+        with self._lock:
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
         if self._processor is None:
@@ -94,11 +99,13 @@ class ImageCatalog:
         return processed
 
     def _segment(self, part: ImagePart, check: Callable[[], None]) -> Image:
-        known = self._known.get(part.digest)
-        if known is None:
-            self._fresh[part.digest] = processed = self._process(part, check)
-            known = processed.image
-        return known
+        with self._lock:
+            known = self._known.pop(part.digest, None)
+            if known is not None:  # the newest now
+                self._known[part.digest] = known
+                return known
+        self._fresh[part.digest] = processed = self._process(part, check)
+        return processed.image
 
 
 class Pictures:
