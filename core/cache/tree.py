@@ -150,8 +150,7 @@ class PrefixTree:
         return self.root.num_checkpoints
 
     def window(self, node: Node) -> list[tuple[Node, int]]:
-        """The runs whose rows windows read at a node's end, upwards, and how many of their last
-        rows."""
+        """The runs whose rows windows read at a node's end, upwards, with numbers of last rows."""
         counts = self.window_rows(at.num_tokens for at in node.upwards())
         return list(zip(node.upwards(), counts, strict=False))
 

@@ -89,8 +89,8 @@ class GGUFFile:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFFile:
-        """Any part of a split model opens all. `check` is called for every key and tensor and may
-        raise. Raises a WaymarkError."""
+        """Any part of a split model opens all. `check` is called for every key and tensor. Raises a
+        WaymarkError."""
         opened = _read(path, MOST_HEADER_BYTES, check)
         number, count = _place_in_split(opened)
         if count == 1:

@@ -16,7 +16,7 @@ from core.layers.rope import Rotations
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
     """A key row and a value row [num_kv_heads, head_dim] per token; if `latent`, one row that is
-    both. With a `window` a token reads the last `window` rows only, its own included."""
+    both. With a `window` a token reads the last `window` rows, its own included."""
 
     num_kv_heads: int
     head_dim: int

@@ -1,5 +1,5 @@
-"""Per-layer embeddings (Gemma 3n): each token has a few numbers for every block. The table is
-larger than all matrices, but a token reads one row, so it stays in its file."""
+"""Per-layer embeddings (Gemma 3n): each token has a few numbers for every block. A token reads one
+row of their table, which is larger than all matrices, so it stays in its file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run. A run's
-convolution rows and state are passed on, so its result depends on no other run."""
+"""Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run, so a run's
+result depends on no other."""
 
 from __future__ import annotations
 

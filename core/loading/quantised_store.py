@@ -80,7 +80,7 @@ class QuantisedStore:
     def find(
         self, files: Container, meaning: str, layout: QuantisedLayout
     ) -> tuple[QuantisedFile, str] | None:
-        """The matrices and the files' digest, if an earlier load kept them. `meaning` is how the
+        """The matrices and the files' digest, if an earlier load kept them. `meaning`: how the
         model reads the files. A damaged file is deleted."""
         digest = self.known_digest(files)
         if digest is None:

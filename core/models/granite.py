@@ -2,7 +2,7 @@
 
 Granite 4 is mostly Mamba-2, with attention that may have no positions, or all attention under RoPE.
 In Granite SWA layers attend to the last tokens or to all; each head has a sink, each layer its own
-RoPE or none. Multipliers are those of embeddings, of what each block adds, and of scores.
+RoPE or none.
 """
 
 from __future__ import annotations

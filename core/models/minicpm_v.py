@@ -1,6 +1,5 @@
 """MiniCPM-V 4.6 and 4.7: Qwen3.5's decoder with a SigLIP tower that merges patches on the way. A
-large picture is encoded whole and then slice by slice. The versions differ in the positions of a
-picture's tokens."""
+large picture is encoded whole and then slice by slice."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SYNCS_AT_ONCE = 16
 
 
 class WrongSizeError(OSError):
-    """A file has another size than it should."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceConfig(PixelConfig):
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
-    about that. `limit` is the most tokens of a picture, 0 for none. `marks` are the ids of
-    MARKS."""
+    about that. `limit`: most tokens of a picture, 0 for none. `marks`: ids of MARKS."""
 
     patch_size: int
     size: int

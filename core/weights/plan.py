@@ -221,7 +221,7 @@ class Weights:
         return unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """The exact matrix of a tensor that the file has in another shape."""
+        """Exact, of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
         formats = self._formats

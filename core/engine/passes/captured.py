@@ -227,8 +227,8 @@ class StepTrace:
         self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
         """Replay the next token's step from another row, which must have a computed step's bits,
-        then the first step again. A faulty trace raises no error: it shares memory, or holds a
-        number that wasn't constant."""
+        then the first step again: a faulty trace, which shares memory or holds a number that wasn't
+        constant, raises no error."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

@@ -74,8 +74,7 @@ class GGUFModel:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
-        """Reads headers alone. `check` is called for every key and tensor and may raise. Raises a
-        WaymarkError."""
+        """Reads headers alone; `check` may raise. Raises a WaymarkError."""
         file = GGUFFile.open(path, check)
         architecture = _architecture_of(file, path.name)
         kind = str(file.metadata[_KIND])

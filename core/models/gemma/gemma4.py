@@ -1,8 +1,8 @@
 """Gemma 4, with and without vision: sliding windows and full attention with two sizes of heads.
 
-The last layers may read the keys and values of the last layer of their kind that has its own. Large
-models reuse keys as values in full layers and have experts beside each dense layer; small ones have
-per-layer embeddings. Audio is not supported.
+The last layers may read the keys and values of an earlier layer of their kind. Large models reuse
+keys as values in full layers and have experts beside each dense layer; small ones have per-layer
+embeddings. Audio is not supported.
 """
 
 from __future__ import annotations
