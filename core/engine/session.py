@@ -25,7 +25,7 @@ from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.reply import Reply
-from core.engine.stats import MessageMap, Report, explain
+from core.engine.stats import MessageMap, Report, explain, note_throughput
 from kernels.common.memory import octets
 
 
@@ -124,8 +124,8 @@ class Session:
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
             self._report_progress(stop)
-        self._report.prefill_s = time.perf_counter() - began
-        self._report.note_throughput()
+        self._report.prefill_s = seconds = time.perf_counter() - began
+        note_throughput(self._cache, self._report.evaluated_tokens, seconds, self._pictures)
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:

@@ -60,22 +60,19 @@ class Report:
     def evaluated_tokens(self) -> int:
         return self.evaluated_to - self.restored.cut.token.value
 
-    def note_throughput(self) -> None:
-        note_throughput(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
-
     def stats(self) -> RequestStats:
         restored, prompt = self.restored, self.prompt
-        reused = restored.cut.token.value
+        token, position = restored.cut.token.value, restored.cut.position.value
         return RequestStats(
             prompt_tokens=prompt.num_tokens,
             prompt_positions=prompt.end.position.value,
-            reused_tokens=reused,
+            reused_tokens=token,
             evaluated_tokens=self.evaluated_tokens,
             reply_tokens=self.reply_tokens,
             images_in_prompt=len(prompt.images),
             images_encoded=self.pictures.num_encoded,
             restored_from=restored.tier,
-            restored_at=self._restored_at(),
+            restored_at=Place(token=token, position=position) if restored.num_runs else None,
             checkpoints=held_checkpoints(self.cache, restored.keys),
             checkpoints_held=self.cache.num_states(),
             miss=self.miss,
@@ -90,12 +87,6 @@ class Report:
             seed=self.seed,
             draft=self.drafts(),
         )
-
-    def _restored_at(self) -> Place | None:
-        if self.restored.num_runs == 0:
-            return None
-        cut = self.restored.cut
-        return Place(token=cut.token.value, position=cut.position.value)
 
     @property
     def ttft_s(self) -> float | None:

@@ -1,9 +1,7 @@
 """Granite 4 and Granite SWA (text only), dense and with sparse experts beside a shared layer.
-
 Granite 4 is mostly Mamba-2, with attention that may have no positions, or all attention under RoPE.
 In Granite SWA layers attend to the last tokens or to all; each head has a sink, each layer its own
-RoPE or none.
-"""
+RoPE or none."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from core.models.settings import (
     TextSettings,
     check_layer_types,
     feed_forward_of,
+    is_tied,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import DeltaShape
@@ -135,11 +136,6 @@ class Qwen3_5Config(Settings):  # noqa: N801
     def vision(self) -> VisionConfig | None:
         return None if self.language_model_only else self.vision_config
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool(inner if here is None else here)
-
 
 # ------------------------------------------------------------------ model
 
@@ -193,7 +189,7 @@ def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Deco
     vision = config.vision
     scope = weights.scope("model.visual", exact=True)
     tower = VisionTower(scope, vision, device) if vision else None
-    return decoder(config.text_config, weights, device, config.tied, tower)
+    return decoder(config.text_config, weights, device, is_tied(config, usual=False), tower)
 
 
 def decoder(

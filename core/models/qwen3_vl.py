@@ -17,7 +17,7 @@ from core.models import llama, qwen3_5_vision
 from core.models.decoder import Decoder, Family
 from core.models.qwen3_5_vision import VisionTower
 from core.models.rope import RopeSettings
-from core.models.settings import Count, Experts, ExpertSettings, Index, Positive, Settings
+from core.models.settings import Count, Experts, ExpertSettings, Index, Positive, Settings, is_tied
 from core.weights.plan import Weights
 
 # ------------------------------------------------------------------ config
@@ -84,11 +84,6 @@ class Qwen3VLConfig(Settings):
     def image_layers(self) -> int:
         return len(self.vision_config.deepstack_visual_indexes) if self.vision_config else 0
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return inner if here is None else here
-
 
 class Qwen3VLMoeConfig(Qwen3VLConfig):
     """The weights of a token's experts add up to one whatever "norm_topk_prob" is."""
@@ -116,7 +111,7 @@ def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Deco
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=is_tied(config, usual=False),
         blocks=llama.blocks(text, scope),
         norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},

@@ -93,6 +93,12 @@ def _fault(location: tuple[int | str, ...], message: str) -> str:
     return f'"{key}": {text}' if key else text
 
 
+def is_tied(config: Any, *, usual: bool) -> bool:
+    """`tie_word_embeddings` of a model with vision, else of its text stack."""
+    given = config.tie_word_embeddings, config.text_config.tie_word_embeddings
+    return next((bool(each) for each in given if each is not None), usual)
+
+
 # ------------------------------------------------------------------ attention
 
 

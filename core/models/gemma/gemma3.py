@@ -18,7 +18,15 @@ from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family, with_prefixes
 from core.models.rope import RopeSettings, rope_of
-from core.models.settings import Count, Depth, Positive, Settings, TextSettings, check_layer_types
+from core.models.settings import (
+    Count,
+    Depth,
+    Positive,
+    Settings,
+    TextSettings,
+    check_layer_types,
+    is_tied,
+)
 from core.models.siglip import VisionConfig, VisionTower
 from core.weights.plan import Weights
 
@@ -108,11 +116,6 @@ class Gemma3Config(Settings):
     def side(self) -> int:
         return math.isqrt(self.mm_tokens_per_image)
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool((inner is None or inner) if here is None else here)
-
 
 # ------------------------------------------------------------------ model
 
@@ -154,7 +157,7 @@ def build(config: Gemma3Config, weights: Weights, device: torch.device) -> Decod
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=is_tied(config, usual=True),
         blocks=[_block(text, *each) for each in scope.layers(text.types)],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
         ropes={

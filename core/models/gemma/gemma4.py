@@ -31,6 +31,7 @@ from core.models.settings import (
     Settings,
     TextSettings,
     check_layer_types,
+    is_tied,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import AttentionShape, ExpertShape, Routing
@@ -188,11 +189,6 @@ class Gemma4Config(Settings):
             return {"text_config": values}
         return given
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool((inner is None or inner) if here is None else here)
-
 
 # ------------------------------------------------------------------ model
 
@@ -261,7 +257,7 @@ def _block(config: TextConfig, weights: Weights, layer: int) -> HybridBlock:
 def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
     tower = VisionTower(weights, vision, text.hidden_size) if vision else None
-    return decoder(text, weights, device, config.tied, tower)
+    return decoder(text, weights, device, is_tied(config, usual=True), tower)
 
 
 def decoder(
