@@ -15,7 +15,6 @@ from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Image, Prompt, Run
-from core.api.stats import Tier
 from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
@@ -256,12 +255,6 @@ class ContextCache:
                 num_bytes = rows * self.kv_buffer.tail_bytes_per_token
                 found.append((node.end, node.checkpoint.num_bytes + num_bytes))
         return found
-
-    def tier_of(self, key: bytes) -> Tier | None:
-        node = self.tree.get(key)
-        if node is not None:
-            return "slab" if node.in_kv_buffer else "memory"
-        return "disk" if self.disk.holds_rows(key) else None
 
     def num_states(self) -> int:
         return self.tree.num_checkpoints if self.recurrent else 0

@@ -4,7 +4,7 @@ system prompt's end survive a restart, with the runs above them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from torch import Tensor
@@ -67,6 +67,9 @@ class DiskTier:
 
     def holds_rows(self, key: bytes) -> bool:
         return self._has(SegmentKind.KV, key)
+
+    def rows_among(self, keys: Iterable[bytes]) -> frozenset[bytes]:
+        return frozenset(filter(self.holds_rows, keys))
 
     def holds_embedding(self, key: bytes) -> bool:
         return self._has(SegmentKind.EMBEDDING, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -50,6 +50,8 @@ class Report:
 
     def __post_init__(self) -> None:
         self.evaluated_to = self.restored.cut.token.value
+        # Asked once: contexts are written while nothing is prefilled.
+        self._on_disk = self.cache.disk.rows_among(self.restored.keys)
 
     def count_token(self) -> None:
         self.reply_tokens += 1
@@ -100,7 +102,10 @@ class Report:
         return steps / max(1e-9, time.perf_counter() - self._first_token_at)
 
     def _parts(self) -> tuple[ContextPart, ...]:
-        parts = context_parts(self.prompt, self.restored.num_runs, self.restored.keys, self.cache)
+        restored = self.restored
+        parts = context_parts(
+            self.prompt, restored.num_runs, restored.keys, self.cache, self._on_disk
+        )
         if not self.reply_tokens:
             return parts
         end = self.prompt.num_tokens
@@ -258,12 +263,23 @@ class _Look(NamedTuple):
 
 
 def context_parts(
-    prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
+    prompt: Prompt,
+    num_reused_runs: int,
+    keys: Sequence[bytes],
+    cache: ContextCache,
+    on_disk: Container[bytes],
 ) -> tuple[ContextPart, ...]:
     # Called after every run of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
-        look = _look(run, index < num_reused_runs, keys[index], cache)
+        node, stored = cache.tree.get(keys[index]), keys[index] in on_disk
+        in_memory = node is not None and not node.in_kv_buffer
+        look = _Look(
+            kind="image" if isinstance(run.content, Image) else "text",
+            source="reused" if index < num_reused_runs else "evaluated",
+            tier="memory" if in_memory else "disk" if stored and node is None else "slab",
+            on_disk=stored,
+        )
         first, _, before = parts[-1] if parts else (run, run, None)
         if look.kind == "text" and look == before:
             parts[-1] = (first, run, look)
@@ -272,15 +288,6 @@ def context_parts(
     return tuple(
         ContextPart(start=first.start.token.value, end=last.end.token.value, **look._asdict())
         for first, last, look in parts
-    )
-
-
-def _look(run: Run, reused: bool, key: bytes, cache: ContextCache) -> _Look:
-    return _Look(
-        kind="image" if isinstance(run.content, Image) else "text",
-        source="reused" if reused else "evaluated",
-        tier=cache.tier_of(key) or "slab",
-        on_disk=cache.disk.holds_rows(key),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from core.api.events import Prefilling
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Prompt, TextRun
 from core.api.stats import ContextPart
+from core.cache.tier import DiskTier
 from core.engine import stats
 from core.engine.stats import MessageMap
 from tests.promises.fixtures import PictureOf
@@ -46,6 +49,27 @@ def test_W1_parts_are_made_for_stretches_and_not_for_runs(
     told.append(answer.stats.parts)
     assert len(made) == sum(map(len, told)) <= 2 * len(told) + 1
     assert len(told) > 40
+
+
+def test_W1_the_disk_is_asked_a_few_times_about_each_run(
+    kept: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked after every run, it would be asked as often as the square of the runs."""
+    asked: Counter[bytes] = Counter()
+    real = DiskTier.holds_rows
+
+    def counted(self: DiskTier, key: bytes) -> bool:
+        asked.update([key])
+        return real(self, key)
+
+    chat: list[Message] = [user("One")]
+    for index in range(20):
+        chat += [kept.ask(chat[:1]).reply, user(words(3, f"{index}-"))]
+    kept.write()
+    monkeypatch.setattr(DiskTier, "holds_rows", counted)
+    answer = kept.ask(chat)
+    assert len(asked) > 40 and max(asked.values()) < 6
+    assert any(part.on_disk for part in answer.stats.parts)
 
 
 def test_W1_parts_say_of_every_token_what_it_is_and_where(
