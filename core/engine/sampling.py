@@ -1,6 +1,6 @@
 """The next token of a reply: masked by its format, then sampled from a row of logits. A grammar
-follows sampled tokens only, so drafts need no rollback. Settings are those of transformers' logits
-processors; randomness is a pure function of (seed, token index)."""
+follows sampled tokens only, so drafts need no rollback. Settings have the order and meaning of
+transformers' logits processors; randomness is a pure function of (seed, token index)."""
 
 from __future__ import annotations
 
