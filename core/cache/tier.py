@@ -4,7 +4,8 @@ system prompt's end survive a restart, with the runs above them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from torch import Tensor
@@ -68,8 +69,10 @@ class DiskTier:
     def holds_rows(self, key: bytes) -> bool:
         return self._has(SegmentKind.KV, key)
 
-    def rows_among(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        return frozenset(filter(self.holds_rows, keys))
+    def num_held(self, keys: Sequence[bytes], least: int = 0) -> int:
+        """How many of the first runs have their rows on disk, at `least` so many: a run's need
+        those before."""
+        return bisect_left(keys, True, lo=least, key=lambda key: not self.holds_rows(key))
 
     def holds_embedding(self, key: bytes) -> bool:
         return self._has(SegmentKind.EMBEDDING, key)
@@ -79,10 +82,7 @@ class DiskTier:
         memory; places in `passed` are skipped."""
         if self.store is None:
             return 0
-        reach = held
-        while reach < len(keys) and self.holds_rows(keys[reach]):
-            reach += 1
-        for depth in range(reach, above, -1):
+        for depth in range(self.num_held(keys, held), above, -1):
             key = keys[depth - 1]
             if key not in passed and self._has(SegmentKind.STATE, key):
                 return depth
@@ -190,9 +190,9 @@ class DiskTier:
         if node.checkpoint is None:
             return None
         path = node.path()
-        for depth, at in enumerate(path):
-            if not self.holds_rows(at.key):
-                return self._runs(store, path[depth:])
+        depth = self.num_held([at.key for at in path])
+        if depth < len(path):
+            return self._runs(store, path[depth:])
         if not self.holds_state(node):
             tensors = {
                 f"{layer}.{index}": tensor

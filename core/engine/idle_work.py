@@ -98,9 +98,9 @@ class IdlePrefill:
     ) -> Prepared:
         cache = self._loaded.cache
         keys = cache.tree.keys(prompt)
-        on_disk = cache.disk.rows_among(keys)
-        held = [key for key in keys if cache.tree.get(key) is not None or key in on_disk]
-        parts = context_parts(prompt, len(held), keys, cache, on_disk)
+        on_disk = cache.disk.num_held(keys)
+        held = max(len(cache.tree.match(keys)), on_disk)
+        parts = context_parts(prompt, held, keys, cache, on_disk)
         return Prepared(
             request=self._command.request,
             tokens=tokens,

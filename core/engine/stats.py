@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -51,7 +51,7 @@ class Report:
     def __post_init__(self) -> None:
         self.evaluated_to = self.restored.cut.token.value
         # Asked once: contexts are written while nothing is prefilled.
-        self._on_disk = self.cache.disk.rows_among(self.restored.keys)
+        self._num_on_disk = self.cache.disk.num_held(self.restored.keys)
 
     def count_token(self) -> None:
         self.reply_tokens += 1
@@ -104,7 +104,7 @@ class Report:
     def _parts(self) -> tuple[ContextPart, ...]:
         restored = self.restored
         parts = context_parts(
-            self.prompt, restored.num_runs, restored.keys, self.cache, self._on_disk
+            self.prompt, restored.num_runs, restored.keys, self.cache, self._num_on_disk
         )
         if not self.reply_tokens:
             return parts
@@ -267,12 +267,12 @@ def context_parts(
     num_reused_runs: int,
     keys: Sequence[bytes],
     cache: ContextCache,
-    on_disk: Container[bytes],
+    num_on_disk: int,
 ) -> tuple[ContextPart, ...]:
     # Called after every run of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
-        node, stored = cache.tree.get(keys[index]), keys[index] in on_disk
+        node, stored = cache.tree.get(keys[index]), index < num_on_disk
         in_memory = node is not None and not node.in_kv_buffer
         look = _Look(
             kind="image" if isinstance(run.content, Image) else "text",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,15 +49,15 @@ def test_W1_parts_are_made_for_stretches_and_not_for_runs(
     assert len(told) > 40
 
 
-def test_W1_the_disk_is_asked_a_few_times_about_each_run(
+def test_W1_the_disk_is_asked_less_often_than_there_are_runs(
     kept: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked after every run, it would be asked as often as the square of the runs."""
-    asked: Counter[bytes] = Counter()
+    """Asked about each after every run, it would be asked as often as the square of the runs."""
+    asked: list[bytes] = []
     real = DiskTier.holds_rows
 
     def counted(self: DiskTier, key: bytes) -> bool:
-        asked.update([key])
+        asked.append(key)
         return real(self, key)
 
     chat: list[Message] = [user("One")]
@@ -68,7 +66,7 @@ def test_W1_the_disk_is_asked_a_few_times_about_each_run(
     kept.write()
     monkeypatch.setattr(DiskTier, "holds_rows", counted)
     answer = kept.ask(chat)
-    assert len(asked) > 40 and max(asked.values()) < 6
+    assert 0 < len(asked) < len(kept.prompt(chat).runs) > 40
     assert any(part.on_disk for part in answer.stats.parts)
 
 
