@@ -24,7 +24,7 @@ from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
-from desktop.store.tables import message_tree, messages
+from desktop.store.tables import fields, message_tree, messages
 from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import (
@@ -260,7 +260,7 @@ class ChatController(ShownChat):
     async def _edit_reply(self, message: Message, text: str) -> None:
         if text != message.text:
             await self.replies.stop_chat(message.chat)
-            ids = await self.edited_ids(message, messages.storable(text))
+            ids = await self.edited_ids(message, fields.storable(text))
             await self._database.run(message_tree.edit_reply, message, text, ids)
         self.drafts.end_edit(message.id)
         await self.show_again(message.chat)

@@ -82,3 +82,12 @@ def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) 
     if text or not pictures:
         content.append(TextPart(text=text))
     return UserMessage(content=tuple(content))
+
+
+def has_pictures(conversation: Conversation) -> bool:
+    return any(
+        part.type == "image"
+        for message in conversation.messages
+        if message.role == "user"
+        for part in message.content
+    )

@@ -13,7 +13,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables import chats, drafts, fields
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Attachment, Begin, Message, Picture
 
@@ -162,7 +162,7 @@ class Drafts:
         """Call before a request reads them. Raises StoreError."""
         for chat in list(self._unstored):
             system = self._typed[chat]
-            await self._database.run(chats.instruct, chat, messages.storable(system))
+            await self._database.run(chats.instruct, chat, fields.storable(system))
             # More may have been typed meanwhile.
             if self._typed.get(chat) == system:
                 self._unstored.discard(chat)

@@ -10,7 +10,7 @@ from PySide6.QtCore import Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
-from desktop.chat.data.reading import Kind, text_of
+from desktop.chat.data.formats import Kind, text_of
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript

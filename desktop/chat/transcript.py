@@ -9,13 +9,18 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.errors import ErrorInfo
-from core.api.events import CUT_SHORT, Generated
+from core.api.events import CUT_SHORT, Finished, FinishReason, Generated
 from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.api.stats import ContextPart, RequestStats
 from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.records import Message, Reply, ReplyState
+
+STATES: dict[FinishReason, ReplyState] = {
+    "cancelled": ReplyState.STOPPED,
+    "error": ReplyState.FAILED,
+}
 
 
 class Length(NamedTuple):
@@ -94,6 +99,29 @@ class LiveReply(QObject):
             model=self.model,
             edited=self.edited,
         )
+
+    def ending(
+        self, last: Finished | ErrorInfo | None, *, remote: bool = False
+    ) -> tuple[str, Reply]:
+        """The final text and record; without `last` nothing was sent."""
+        # Servers give no ids, or those of their own tokenizer.
+        if isinstance(last, Finished) and (last.reply.ids or remote):
+            return last.reply.text, Reply(
+                state=STATES.get(last.reason, ReplyState.COMPLETE),
+                reasoning=last.reply.reasoning,
+                ids=last.reply.ids,
+                finish_reason=last.reason,
+                stats=last.stats,
+                format=self.format,
+                model=self.model,
+                edited=self.edited,
+            )
+        # Stopped before the engine had its prompt; a continued reply keeps its text.
+        if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
+            return self.text, replace(self.so_far(ReplyState.STOPPED), finish_reason="cancelled")
+        # A reply that an error cut short keeps what has arrived, as a stopped one.
+        state = ReplyState.STOPPED if self.text or self.reasoning else ReplyState.FAILED
+        return self.text, replace(self.so_far(state, last), finish_reason="error")
 
 
 def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:

@@ -15,8 +15,8 @@ from desktop.i18n import tr
 from desktop.presets import ChatSettings
 from desktop.services import Controller, Services
 from desktop.store.tables import folders
+from desktop.store.tables.fields import storable
 from desktop.store.tables.folders import DeletedFolder
-from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Begin, Chat, Folder
 from desktop.widgets.plain import action, named
 

@@ -19,7 +19,7 @@ from desktop.documents.parts import (
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.store.tables.records import Document
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row

@@ -23,7 +23,7 @@ from core.helper.sections import sections
 from desktop.i18n import tr
 from desktop.numbers import format_bytes, format_count
 from desktop.store.tables.attachments import PART_END, document_of
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.store.tables.records import Document
 
 FileKind: TypeAlias = Literal["picture", "document", "folder", "other"]

@@ -16,7 +16,7 @@ from core.api.archive import (
     AttachedDocument,
 )
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import attachments, chats, fields, folders, messages
+from desktop.store.tables import attachments, chats, fields, folders, messages, replies
 from desktop.store.tables.records import Begin, Folder, Message, Picture, Reply, ReplyState
 
 
@@ -129,7 +129,7 @@ def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
     """With pictures that are known by digest; returns its id."""
-    store = messages.storable
+    store = fields.storable
     new = chats.create(
         connection,
         store(chat.title),
@@ -170,7 +170,7 @@ def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolde
 
 def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
     """The first folder of this name, if possible the same, or else a new one."""
-    name = messages.storable(archived.name)
+    name = fields.storable(archived.name)
     named = [each for each in folders.listed(connection) if each.name == name]
     same = [each for each in named if _archived_folder(each) == archived]
     found = next(iter(same or named), None)
@@ -178,7 +178,7 @@ def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> in
 
 
 def _add_folder(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    store, preset = messages.storable, archived.preset
+    store, preset = fields.storable, archived.preset
     begin = Begin(store(archived.system), archived.format, fields.tree(store(archived.settings)))
     return folders.create(
         connection,
@@ -199,7 +199,7 @@ def _add_message(
     parent = messages.fitting_parent(connection, chat, parent, message.reply is not None, chosen)
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen) VALUES (?, ?, ?, ?, ?)",
-        (chat, parent, messages.storable(message.text), message.created, chosen),
+        (chat, parent, fields.storable(message.text), message.created, chosen),
     )
     new = cursor.lastrowid
     assert new is not None
@@ -216,14 +216,14 @@ def _add_message(
             finish_reason=reply.finish_reason,
             error=reply.error,
             stats=reply.stats,
-            model=messages.storable(reply.model),
+            model=fields.storable(reply.model),
             edited=reply.edited,
         )
-        messages.save_reply(connection, new, message.text, stored)
+        replies.save(connection, new, message.text, stored)
     shown = [
         Picture(
             each.digest,
-            messages.storable(each.name),
+            fields.storable(each.name),
             known[each.digest].size,
             each.resized,
             each.tokens,

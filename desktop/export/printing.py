@@ -146,13 +146,9 @@ class Printout:
 async def rendered(pictures: PictureController, picture: ArchivedPicture, edge: int) -> QImage:
     """Empty if it can't be read."""
     try:
-        drawn = await pictures.render(Picture(picture.digest, picture.name, (0, 0)), edge, edge)
+        return await pictures.render(Picture(picture.digest, picture.name, (0, 0)), edge, edge)
     except WaymarkError:
         return QImage()
-    if len(drawn.pixels) != 4 * drawn.width * drawn.height:
-        return QImage()
-    kind = QImage.Format.Format_RGBA8888
-    return QImage(drawn.pixels, drawn.width, drawn.height, 4 * drawn.width, kind).copy()
 
 
 def _blocks(text: str, keeps_lines: bool) -> list[tuple[str, int]]:

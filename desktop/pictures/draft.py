@@ -41,8 +41,8 @@ class DraftDocument:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """`queued` are messages before it; `adding` counts calls whose files aren't known yet. `key`,
-    `system`, `format`, `settings` and `folder` are for the chat that will be created."""
+    """`queued` are messages before it. `adding` counts calls whose files aren't known yet, `lost`
+    files that were refused or removed. `key` to `folder` are for the chat that will be created."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
@@ -54,6 +54,7 @@ class Draft:
     folder: Folder | None = None
     queued: list[Draft] = field(default_factory=list)
     adding: int = 0
+    lost: int = 0
 
     @property
     def begin(self) -> Begin:
@@ -71,6 +72,9 @@ class Draft:
     @property
     def empty(self) -> bool:
         return not (self.text.strip() or self.pictures or self.documents)
+
+    def document(self, number: int) -> DraftDocument | None:
+        return next((each for each in self.documents if each.number == number), None)
 
     def ready_pictures(self) -> tuple[Picture, ...]:
         return tuple(each.picture for each in self.pictures if each.picture is not None)

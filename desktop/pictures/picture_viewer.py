@@ -28,7 +28,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.api.events import ImageRendered
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.picture_strip import read_thumbnail
@@ -137,19 +136,12 @@ class PictureViewer(Dialog):
         for widget in (self._place, self._before, self._next):
             widget.setVisible(count > 1)
 
-    def show_pixels(self, rendered: ImageRendered) -> None:
-        size = QSize(rendered.width, rendered.height)
-        if size.isEmpty() or len(rendered.pixels) != 4 * rendered.width * rendered.height:
-            self.show_error(tr("The engine sent no valid picture."))
-            return
-        kind = QImage.Format.Format_RGBA8888
+    def show_pixels(self, image: QImage) -> None:
         # An earlier request may be answered later.
-        if size.width() < self.shown.width():
-            return
-        image = QImage(rendered.pixels, size.width(), size.height(), 4 * size.width(), kind)
-        self.canvas.set_image(image)
-        self.shown = size
-        self._say_size()
+        if image.width() >= self.shown.width():
+            self.canvas.set_image(image)
+            self.shown = image.size()
+            self._say_size()
 
     def show_error(self, why: str) -> None:
         if not self.shown.isEmpty():

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QImage
 
 from core.api.chat import ImagePart
 from core.api.commands import MAX_RENDERED_EDGE, DescribeImage, RenderImage
@@ -41,7 +42,7 @@ UNREADABLE = frozenset(
 class PictureController(Controller):
     # Draft: pictures were added, removed or described.
     changed = Signal(object)
-    # Draft, tuple[Refusal, ...]: pictures were not added.
+    # Draft, tuple[Refusal, ...]: pictures or documents were not added.
     refused = Signal(object, object)
 
     def __init__(self, services: Services) -> None:
@@ -59,8 +60,13 @@ class PictureController(Controller):
         self._tasks.spawn(self._add_pasted(draft, read, name), tr("Adding a pasted picture"))
 
     def remove(self, draft: Draft, number: int) -> None:
+        draft.lost += 1
         draft.pictures = [each for each in draft.pictures if each.number != number]
         self.changed.emit(draft)
+
+    def refuse(self, draft: Draft, *refusals: Refusal) -> None:
+        draft.lost += len(refusals)
+        self.refused.emit(draft, refusals)
 
     def draft_picture(self, picture: Picture) -> DraftPicture:
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
@@ -71,14 +77,14 @@ class PictureController(Controller):
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
-    async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
+    async def render(self, picture: Picture, width: int, height: int) -> QImage:
         """Fit this size and a wire frame. Raises WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
         wide, high = min(width, MAX_RENDERED_EDGE), min(height, MAX_RENDERED_EDGE)
         command = RenderImage(image=image, width=wide, height=high)
-        return await self._engine.client.ask(command).last()
+        return image_of(await self._engine.client.ask(command).last())
 
     def path_of(self, picture: Picture) -> Path:
         return self._blobs.path(picture.digest)
@@ -122,7 +128,7 @@ class PictureController(Controller):
         finally:
             draft.adding -= 1
         if refusals:
-            self.refused.emit(draft, tuple(refusals))
+            self.refuse(draft, *refusals)
         self._show(draft, taken)
         for picture in taken:
             assert picture.path is not None
@@ -146,8 +152,9 @@ class PictureController(Controller):
                 digest, path = await answered(lambda: self._blobs.put(read()))
                 image = ImagePart(digest=digest, path=str(path), name=picture.name)
                 described = await self._describe(image)
-            except (WaymarkError, OSError) as error:
-                self._refuse(draft, picture, error)
+            except Exception as error:
+                self.remove(draft, picture.number)
+                self.refuse(draft, Refusal(picture.name, said=reason_of(error)))
                 return
             picture.path = path
             picture.picture = picture_of(described, picture.name)
@@ -160,11 +167,6 @@ class PictureController(Controller):
     async def _until_running(self) -> None:
         await self._engine.until(lambda status: status.runs or status.phase is Phase.FAILED)
 
-    def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
-        self.remove(draft, picture.number)
-        reason = in_language(error.message) if isinstance(error, WaymarkError) else in_words(error)
-        self.refused.emit(draft, (Refusal(picture.name, said=reason),))
-
     async def _describe_draft(self, draft: Draft) -> None:
         for each in list(draft.pictures):
             if each.picture is None or each.path is None:
@@ -175,13 +177,26 @@ class PictureController(Controller):
             except WaymarkError as error:
                 # If the engine failed, the picture stays.
                 if error.info().name in UNREADABLE:
-                    self._refuse(draft, each, error)
+                    self.remove(draft, each.number)
+                    self.refuse(draft, Refusal(each.name, said=reason_of(error)))
         self.changed.emit(draft)
 
 
-def in_words(error: Exception) -> str:
-    reason = error.strerror if isinstance(error, OSError) else None
-    return f"{reason or type(error).__name__}."
+def reason_of(error: Exception) -> str:
+    """Raises unexpected errors again."""
+    if isinstance(error, WaymarkError):
+        return in_language(error.message)
+    if not isinstance(error, OSError):
+        raise error
+    return f"{error.strerror or type(error).__name__}."
+
+
+def image_of(rendered: ImageRendered) -> QImage:
+    """Raises ImageUnreadableError if the size and the pixels don't agree."""
+    width, height, pixels = rendered.width, rendered.height, rendered.pixels
+    if not pixels or len(pixels) != 4 * width * height:
+        raise ImageUnreadableError(tr("The engine sent no valid picture."))
+    return QImage(pixels, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
 
 
 def picture_of(described: ImageDescribed, name: str) -> Picture:

@@ -34,7 +34,7 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
 from desktop.search.index import Hit, Query
 from desktop.search.search import MOST_HITS, SearchController
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.widgets.dialogs import Dialog, come_up
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, fit_box, named

@@ -13,11 +13,12 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
-from desktop.chat.compose.chat_options import FormatDialog, InstructionsPanel
+from desktop.chat.compose.chat_options import InstructionsPanel
 from desktop.chat.compose.composer import Composer
 from desktop.chat.compose.empty_page import EmptyPage, samples
+from desktop.chat.compose.format_dialog import FormatDialog
 from desktop.chat.compose.message_editor import InsertDialog
-from desktop.chat.data.reading import Kind
+from desktop.chat.data.formats import Kind
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.rows.find_bar import FindBar
 from desktop.chat.rows.transcript_view import TranscriptView

@@ -11,7 +11,8 @@ from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.compose.chat_options import ComposerFormat
-from desktop.chat.compose.message_editor import PAUSE_MS, DraftEditor
+from desktop.chat.compose.composer_text import PAUSE_MS
+from desktop.chat.compose.message_editor import DraftEditor
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.message_queue import QueuedMessages
 from desktop.documents.documents import DocumentController

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from PySide6.QtWidgets import QWidget
 
-from desktop.chat.data.reading import Formats
+from desktop.chat.data.formats import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.rows.reply_row import ReplyRow, Unfolded

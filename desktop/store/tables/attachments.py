@@ -27,17 +27,10 @@ class Attached(NamedTuple):
     documents: tuple[Document, ...] = ()
 
 
-def document_of(
-    name: str,
-    paged: bool,
-    text: str,
-    chosen: tuple[int, ...] | None = None,
-    tokens: int | None = None,
-    source: str = "",
-) -> Document:
+def document_of(name: str, paged: bool, text: str, source: str = "") -> Document:
     """A form feed separates the parts of `text`."""
     digest = hashlib.sha256(f"{int(paged)}{text}".encode()).hexdigest()
-    return Document(digest, name, paged, tuple(text.split(PART_END)), chosen, tokens, source)
+    return Document(digest, name, paged, tuple(text.split(PART_END)), source=source)
 
 
 def attach(

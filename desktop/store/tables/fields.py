@@ -32,6 +32,12 @@ def decode(data: bytes) -> str:
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
 
 
+def storable(text: str) -> str:
+    """Replace half surrogate pairs, which a paste can hold and SQLite can't, and zeros, which the
+    store reads as damage."""
+    return decode(text.encode("utf-8", "replace"))
+
+
 def text(value: object) -> str:
     """`DAMAGED` if it isn't a text."""
     if isinstance(value, bytes):
@@ -66,10 +72,7 @@ def stored_model(value: BaseModel | None) -> str | None:
 
 def tree(value: object) -> dict[str, Any]:
     """A JSON object, with tuples for its lists; {} if it is missing or something else."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else None
-    except (ValueError, RecursionError):
-        return {}
+    found = _json(value)
     if not isinstance(found, dict):
         return {}
     return {key: tuple(each) if isinstance(each, list) else each for key, each in found.items()}
@@ -89,25 +92,23 @@ def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:
     """Integers of at least `least`; () if it is missing or something else."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else ()
-    except ValueError:
-        return ()
-    whole_ones = isinstance(found, list) and all(
-        type(each) is int and each >= least for each in found
-    )
-    return tuple(found) if whole_ones else ()
+    found = _json(value)
+    fits = isinstance(found, list) and all(type(each) is int and each >= least for each in found)
+    return tuple(found) if fits else ()
 
 
 def texts(value: object) -> tuple[str, ...]:
     """() if it is missing or something else."""
+    found = _json(value)
+    fits = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return tuple(found) if fits else ()
+
+
+def _json(value: object) -> Any:
     try:
-        found = json.loads(value) if isinstance(value, str) else ()
-    except ValueError:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        return ()
-    return tuple(found)
+        return json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_digest(value: object) -> bool:

@@ -56,7 +56,7 @@ def begin_from(
         return None
     title, begin, folder = fields.text(row[0]), fields.begin(*row[1:4]), fields.whole(row[4])
     parts = (begin.system, f"{HEADING}\n\n{summary}")
-    system = messages.storable("\n\n".join(part for part in parts if part))
+    system = fields.storable("\n\n".join(part for part in parts if part))
     title = f"{title} (summary)"
     new = chats.create(connection, title, begin=replace(begin, system=system), folder=folder)
     return Fork(new, question.text, question.attachments) if question else Fork(new)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.api.chat import ReplyIds
-from desktop.store.tables import chats, fields, messages
+from desktop.store.tables import chats, fields, messages, replies
 from desktop.store.tables.records import DeletedMessages, Message, Reply, ReplyState
 
 
@@ -194,7 +194,7 @@ def _add_reply(
         " VALUES (?, ?, (SELECT format FROM replies WHERE message = ?))",
         (new, reply.state, of),
     )
-    messages.save_reply(connection, new, text, reply)
+    replies.save(connection, new, text, reply)
     return new
 
 

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.compose.message_editor import LONG_PASTE, InsertDialog
+from desktop.chat.compose.composer_text import LONG_PASTE
+from desktop.chat.compose.message_editor import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.rows.message_row import MessageRow
 from desktop.store.tables import messages

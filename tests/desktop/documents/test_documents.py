@@ -20,7 +20,7 @@ from core.api.chat import ImagePart, TextPart, UserMessage
 from core.api.errors import DocumentUnreadableError
 from core.remote.messages import Place, RemoteServer
 from desktop.app import App
-from desktop.chat.compose.message_editor import LONG_PASTE
+from desktop.chat.compose.composer_text import LONG_PASTE
 from desktop.documents import documents, reading
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
