@@ -1,4 +1,4 @@
-"""Actions on the shown chat: send, stop, regenerate, edit, continue, delete, choose a version."""
+"""Actions on the shown chat: send, stop, edit, delete, continue, regenerate."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ChatController(ShownChat):
     """A message is stored before the engine gets it.
 
     `refused(str)`: why nothing was sent. `said(str)`: why nothing was done.
-    `deleted(DeletedMessages)`: messages went to the trash. `moved(Moved)`: messages follow another
-    version now.
+    `deleted(DeletedMessages)`: they went to the trash. `moved(Moved)`: they follow another version
+    now.
     """
 
     refused = Signal(str)
@@ -60,7 +60,7 @@ class ChatController(ShownChat):
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
-        """Picture files that unsent messages need."""
+        """The picture files that unsent messages need."""
         sending = [each for draft in self._sending.values() for each in draft.ready_pictures()]
         return self.drafts.digests() | {each.digest for each in sending}
 
@@ -83,7 +83,7 @@ class ChatController(ShownChat):
             self.replies.stop(self.running.message)
 
     def regenerate(self, message: int) -> None:
-        """Write another reply in place of this one, or a reply to this message."""
+        """Write another version of this reply, or a reply to this message."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -99,7 +99,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message with the pictures of its draft, or store a reply's."""
+        """Send another version of a message with its draft's pictures, or store a reply's."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -116,7 +116,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
     def delete(self, message: int, answers: bool) -> None:
-        """Move a message to the trash, with `answers` also the replies to it."""
+        """With `answers` also the replies to it."""
         row = self.transcript.row_of(message)
         if row is not None:
             work = self._delete(row.message.chat, message, answers)
@@ -130,7 +130,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(work, tr("Inserting messages"))
 
     def take_over(self, message: int) -> None:
-        """Move the messages that follow another version of this one here."""
+        """Move the messages that follow another version here."""
         row = self.transcript.row_of(message)
         if row is not None:
             self._tasks.spawn(self._take_over(row.message), tr("Moving messages"))
@@ -144,11 +144,11 @@ class ChatController(ShownChat):
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
+            work = self._change(chat, messages.choose, message)
+            self._tasks.spawn(work, tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
-        """Find the draft's, the chat's or the edited messages' pictures, whichever include this
-        one."""
+        """The pictures of the draft, the chat or the edited messages, whichever have this one."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
         for group in (self.draft.ready_pictures(), shown, self.drafts.edited_pictures()):
             pictures = {each.digest: each for each in group}
@@ -212,7 +212,7 @@ class ChatController(ShownChat):
 
     @property
     def _here(self) -> ModelInfo | None:
-        """None for a chat on a server, which says itself what it can't take."""
+        """None for a chat on a server, which says itself what it refuses."""
         return self._engine.model if self.place is None else None
 
     def _sendable(self, draft: Draft) -> bool:
@@ -267,8 +267,8 @@ class ChatController(ShownChat):
         self.stored.emit()
 
     async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
-        """The ids of a reply with another text, so that the part before the edit is reused; None
-        without the model that wrote it."""
+        """Keep the ids before the edit, so that they are reused; None without the model that wrote
+        the reply."""
         reply, model = api_message(message, self._blobs.path), self._engine.model
         ids = message.reply.ids if message.reply else None
         if model is None or ids is None or ids.tokenizer != model.tokenizer:
@@ -289,8 +289,7 @@ class ChatController(ShownChat):
 
     async def _insert(self, chat: int, parent: int | None, question: str, answer: str) -> None:
         await self.replies.stop_chat(chat)
-        await self._database.run(message_tree.insert, chat, parent, question, answer)
-        await self.show_again(chat)
+        await self._change(chat, message_tree.insert, chat, parent, question, answer)
         self.stored.emit()
 
     async def _take_over(self, message: Message) -> None:
@@ -303,8 +302,7 @@ class ChatController(ShownChat):
 
     async def _move(self, moved: Moved) -> None:
         await self.replies.stop_chat(moved.chat)
-        await self._database.run(message_tree.move, moved)
-        await self.show_again(moved.chat)
+        await self._change(moved.chat, message_tree.move, moved)
 
     async def _copy(self, text: str, rich: bool) -> None:
         # Parsing a long text takes longer than the window may wait.
@@ -314,10 +312,6 @@ class ChatController(ShownChat):
         if rich:
             data.setHtml(await run(None, html_parser().render, text))
         QGuiApplication.clipboard().setMimeData(data)
-
-    async def _choose(self, chat: int, message: int) -> None:
-        await self._database.run(messages.choose, message)
-        await self.show_again(chat)
 
     async def _begin(self, turn: Turn) -> None:
         await self.drafts.store_instructions()

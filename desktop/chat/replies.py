@@ -1,4 +1,4 @@
-"""Replies in progress, each from waiting for the model to its stored end."""
+"""Replies in progress, from waiting for the model to the stored end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_STOPPED_PATIENCE_S = 5.0
 
 
 class Replies(Controller):
-    """Switching chats cancels none.
+    """They go on when another chat is shown.
 
     `streamed(message)`: more text. `progressed(live)`: new status or numbers. `ended(live, text,
     reply)`: as stored.
@@ -53,7 +53,7 @@ class Replies(Controller):
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
-        """Have it written here or at the chat's place, with the chat's own settings."""
+        """Here or at the chat's place, with the chat's own settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, of, self._services, self)
@@ -90,7 +90,7 @@ class Replies(Controller):
 
 
 class ReplyRun:
-    """Stores the reply once a second while it grows; `task` runs `run`."""
+    """Stores the reply once a second while it grows."""
 
     def __init__(
         self,
@@ -186,7 +186,6 @@ class ReplyRun:
         return None
 
     async def _model_ready(self) -> bool:
-        """False if the user stopped the reply meanwhile."""
         while not has_model(self._engine.status) and not self._stopped.is_set():
             self._say(self._engine.status.waiting_words())
             changed = asyncio.ensure_future(self._engine.until_other())
@@ -195,7 +194,7 @@ class ReplyRun:
         return not self._stopped.is_set()
 
     async def _until_stopped(self, work: asyncio.Future[T]) -> bool:
-        """False if the user stopped the reply first; then the work is cancelled."""
+        """False if the user stopped the reply first, which cancels the work."""
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)

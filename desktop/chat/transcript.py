@@ -1,4 +1,4 @@
-"""The rows of the shown chat, and the reply that grows in one of them."""
+"""The rows of the shown chat, and growing replies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Length(NamedTuple):
 
 
 class LiveReply(QObject):
-    """`grown(answer, reasoning)`: text that has arrived since the last time."""
+    """`grown(answer, reasoning)`: text that arrived since the last time."""
 
     grown = Signal(str, str)
 
@@ -141,8 +141,8 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
-    it can't be continued here."""
+    """`first_in_prompt`: the prompt leaves out what is above. `last`: nothing follows. `full`: it
+    can't be continued here."""
 
     message: Message
     live: LiveReply | None = None
@@ -183,7 +183,7 @@ class Row:
         return self.can_go_on and not self.full
 
     def sibling(self, step: int) -> int | None:
-        """The version `step` places on, or None."""
+        """The version `step` places on."""
         place = self.place + step
         return self.message.siblings[place] if 0 <= place < len(self.message.siblings) else None
 
@@ -192,7 +192,7 @@ class Row:
 
 
 class Transcript(QObject):
-    """`chat_changed`: another chat, or none. `rows_replaced(first)`: from `first` on.
+    """`chat_changed`: another chat or none. `rows_replaced(first)`: from `first` on.
     `row_changed(place)`: the same message in another state."""
 
     chat_changed = Signal()

@@ -1,4 +1,4 @@
-"""Folders of chats: their controller and menus."""
+"""Folders of chats, and their menus."""
 
 from __future__ import annotations
 
@@ -55,12 +55,11 @@ class FoldersController(Controller):
         self._tasks.spawn(self._move(chat, folder), tr("Moving a chat"))
 
     def begin_with(self, folder: int, preset: str, begin: Begin | None) -> None:
-        """New chats begin with a copy of this preset; None: like those in no folder."""
+        """A copy of this preset for new chats; None for those of no folder."""
         work = self._change(folders.begin_with, folder, preset, begin)
         self._tasks.spawn(work, tr("Storing the defaults of a folder"))
 
     def delete(self, folder: int) -> None:
-        """Its chats stay."""
         self._tasks.spawn(self._delete(folder), tr("Deleting a folder"))
 
     async def _make(self, chat: int | None) -> None:
@@ -76,8 +75,7 @@ class FoldersController(Controller):
         self.made.emit(made)
 
     async def _move(self, chat: int, folder: int | None) -> None:
-        place = self.chat_list.place_of(chat)
-        before = None if place is None else self.chat_list.chats[place]
+        before = self.chat_list.chat_of(chat)
         await self._change(folders.move, [chat], folder)
         if before is not None and before.pinned and folder in self.chat_list.folders:
             # The list looks as before.
@@ -114,8 +112,6 @@ class FoldersController(Controller):
 
 
 class MoveMenu(QMenu):
-    """Call `offer` before it is shown."""
-
     def __init__(self, folders: FoldersController, parent: QWidget) -> None:
         super().__init__(tr("Move to folder"), parent)
         self.setObjectName("moveMenu")
@@ -135,8 +131,6 @@ class MoveMenu(QMenu):
 
 
 class FolderMenu(QMenu):
-    """Call `offer` before it is shown."""
-
     # Edit the name of this folder, or begin a new chat in it: its id.
     rename_asked = Signal(int)
     new_asked = Signal(int)

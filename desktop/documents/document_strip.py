@@ -1,4 +1,4 @@
-"""The documents of a draft or a message, one line each."""
+"""Documents of a draft or message, one line each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SPACING = 4
 
 
 class DocumentChip(QFrame):
-    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put it into the field."""
+    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put the text into the
+    field."""
 
     opened = Signal()
     text_asked = Signal()
@@ -97,7 +98,7 @@ class DocumentChip(QFrame):
 
 
 class DocumentStrip(QScrollArea):
-    """More than a few scroll. An int is a document's number or place."""
+    """An int is a document's number or place."""
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
@@ -134,7 +135,7 @@ class DocumentStrip(QScrollArea):
     def show_draft(
         self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
     ) -> None:
-        """With the seconds to read each, by number; those longer than `room` tokens are marked."""
+        """`seconds` to read each, by number; those over `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)

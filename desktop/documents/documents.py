@@ -1,4 +1,4 @@
-"""Add files to a draft: pictures go to `desktop.pictures`, documents become text.
+"""Adds files to drafts: pictures go to `desktop.pictures`, documents become text.
 
 A document is read once, and found again by its file's digest.
 """
@@ -66,13 +66,13 @@ class DocumentController(Controller):
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Pictures, documents, and what is in folders."""
+        """Folders too."""
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
 
     def add_text(self, draft: Draft, text: str) -> int:
-        """Add a pasted text at once, as the program may be closed; returns its number."""
+        """At once, as the program may be closed; returns its number."""
         name = tr("Pasted text, {count} characters").format(count=format_count(len(text)))
         each = DraftDocument(name, document=document_of_text(name, text))
         draft.documents.append(each)
@@ -86,7 +86,7 @@ class DocumentController(Controller):
         self.changed.emit(draft)
 
     def choose(self, draft: Draft, number: int, places: Sequence[int]) -> None:
-        """Have the model read only the parts at these places."""
+        """The model reads only the parts at these places."""
         each = draft.document(number)
         if each is None or each.document is None or not places:
             return
@@ -97,7 +97,7 @@ class DocumentController(Controller):
             self.count_again([draft])
 
     def add_as_pictures(self, draft: Draft, number: int, keeps_text: bool) -> None:
-        """The chosen pages of a PDF, in place of their text or with it."""
+        """The chosen pages of a PDF, instead of their text or with it."""
         each = draft.document(number)
         if each is None or each.document is None or each.path is None:
             return
@@ -125,7 +125,7 @@ class DocumentController(Controller):
 
     @property
     def room(self) -> int | None:
-        """Tokens of the whole context; None without a model."""
+        """The context's tokens; None without a model."""
         return self._engine.model.context_length if self._engine.model is not None else None
 
     def count_again(self, drafts: Iterable[Draft]) -> None:
@@ -201,7 +201,6 @@ class DocumentController(Controller):
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
     async def _take(self, draft: Draft, each: DraftDocument) -> None:
-        """If refused, remove it from the draft."""
         async with self._turn:
             if each not in draft.documents:
                 return
@@ -235,7 +234,7 @@ class DocumentController(Controller):
         return await self._in_thread(partial(self.reader.text_of, data, each.name, progress))
 
     async def _count(self, draft: Draft, each: DraftDocument) -> None:
-        """The estimate stays if this fails."""
+        """If this fails, the estimate stays."""
         model, document = self._engine.model, each.document
         if model is None or document is None:
             return

@@ -109,26 +109,15 @@ def _archived(
 
 
 def _archived_reply(reply: Reply) -> ArchivedReply:
+    values = {name: getattr(reply, name) for name in ArchivedReply.model_fields}
     state = ReplyState.STOPPED if reply.state is ReplyState.RUNNING else reply.state
-    return ArchivedReply.model_validate(
-        {
-            "state": state.value,
-            "reasoning": reply.reasoning,
-            "ids": reply.ids,
-            "finish_reason": reply.finish_reason,
-            "error": reply.error,
-            "stats": reply.stats,
-            "format": reply.format,
-            "model": reply.model,
-            "edited": reply.edited,
-        }
-    )
+    return ArchivedReply.model_validate({**values, "state": state.value})
 
 
 def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
-    """With pictures that are known by digest; returns its id."""
+    """`known` pictures by digest. Returns the chat's id."""
     store = fields.storable
     new = chats.create(
         connection,
@@ -169,7 +158,7 @@ def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolde
 
 
 def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    """The first folder of this name, if possible the same, or else a new one."""
+    """The first folder of this name, if possible the same, else a new one."""
     name = fields.storable(archived.name)
     named = [each for each in folders.listed(connection) if each.name == name]
     same = [each for each in named if _archived_folder(each) == archived]
@@ -209,16 +198,8 @@ def _add_message(
             "INSERT INTO replies (message, state, format) VALUES (?, ?, ?)",
             (new, reply.state, fields.stored_model(reply.format)),
         )
-        stored = Reply(
-            state=ReplyState(reply.state),
-            reasoning=reply.reasoning,
-            ids=reply.ids,
-            finish_reason=reply.finish_reason,
-            error=reply.error,
-            stats=reply.stats,
-            model=fields.storable(reply.model),
-            edited=reply.edited,
-        )
+        own = {"state": ReplyState(reply.state), "model": fields.storable(reply.model)}
+        stored = Reply(**{**dict(reply), **own})
         replies.save(connection, new, message.text, stored)
     shown = [
         Picture(

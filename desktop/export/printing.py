@@ -1,7 +1,7 @@
 """Chats on paper and as PDF, with pictures and formulas.
 
-Other processes decode pictures and draw formulas. Pages are painted in a thread, because a long
-chat takes seconds.
+Other processes decode pictures and draw formulas. A thread paints the pages: long chats take
+seconds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PrintedDocument(QTextDocument):
 
 
 class Printout:
-    """`add` the chats in the window's thread, then `paint` in any. `missing` counts unreadable
+    """`add` chats in the window's thread, then `paint` in any. `missing` counts unreadable
     pictures."""
 
     def __init__(self, pictures: PictureController) -> None:
@@ -152,7 +152,7 @@ async def rendered(pictures: PictureController, picture: ArchivedPicture, edge: 
 
 
 def _blocks(text: str, keeps_lines: bool) -> list[tuple[str, int]]:
-    """The HTML of each block, and its depth in lists."""
+    """Each block's HTML, and its depth in lists."""
     stream = BlockStream()
     stream.append(text, more=True)
     stream.finish()

@@ -19,16 +19,15 @@ class DraftPicture:
     """`picture` is None until the engine has described it."""
 
     name: str
-    path: Path | None = None
     picture: Picture | None = None
     number: int = field(default_factory=lambda: next(_numbers))
 
 
 @dataclass(slots=True, eq=False)
 class DraftDocument:
-    """`document` is None until its text is read, `path` if it was stored with a draft.
+    """`document` is None until its text is read, `path` after a restart.
 
-    `progress` tells how far reading is, `counted` the tokenizer that counted its tokens.
+    `progress` tells how far reading is; `counted` is the tokenizer that counted it.
     """
 
     name: str
@@ -42,7 +41,7 @@ class DraftDocument:
 @dataclass(slots=True, eq=False)
 class Draft:
     """`queued` are messages before it. `adding` counts calls whose files aren't known yet, `lost`
-    files that were refused or removed. `key` to `folder` are for the chat that will be created."""
+    files refused or removed. `key` to `folder` are for the chat to be created."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)

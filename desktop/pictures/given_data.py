@@ -1,6 +1,6 @@
 """Dropped or pasted data.
 
-Web addresses are never fetched and pictures never decoded here: another program's file is passed
+Web addresses are never fetched and pictures never decoded here: other programs' files are passed
 on, and only an image that the system holds decoded is taken as one.
 """
 
@@ -27,7 +27,7 @@ DECODED_TYPE = "application/x-qt-image"
 
 @dataclass(frozen=True, slots=True)
 class GivenData:
-    """`read` returns a pasted picture and may be slow; `refused` is the reason."""
+    """`read` returns a pasted picture and may be slow; `refused` is why not."""
 
     files: tuple[Path, ...] = ()
     read: Callable[[], bytes] | None = None
@@ -89,6 +89,6 @@ def may_take(event: QDropEvent) -> bool:
 
 
 def accept_copy(event: QDropEvent) -> None:
-    """Whatever was proposed: after Move the source would delete its file."""
+    """After Move the source would delete its file."""
     event.setDropAction(Qt.DropAction.CopyAction)
     event.accept()

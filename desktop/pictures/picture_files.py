@@ -1,4 +1,4 @@
-"""Read files that may be pictures, and say why some were not added."""
+"""Reads files that may be pictures, and says why some aren't added."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SENTENCES_SHOWN = 4
 
 
 class Refusal(NamedTuple):
-    """`name` is the one the user knows. `why` is a sentence about `{names}`, for one and for
-    several; `said` a sentence in its place."""
+    """`name` as the user knows it. `why` is a sentence about `{names}`, for one and for several;
+    `said` one in its place."""
 
     name: str = ""
     why: tuple[str, str] | None = None
@@ -67,7 +67,7 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
 
 
 def not_added(refusals: Iterable[Refusal]) -> str:
-    """A few names for each reason, then how many more."""
+    """A few names for each reason, and how many more."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     sentences: list[str] = []
     for name, why, said in dict.fromkeys(refusals):

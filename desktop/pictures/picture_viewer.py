@@ -1,7 +1,6 @@
 """A picture at full size: zoom, pan, copy, save.
 
-It asks for the visible pixels, and for more after zooming in; until they arrive, the thumbnail is
-shown.
+The thumbnail is shown until the visible pixels arrive; zooming in asks for more.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ class PictureViewer(Dialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """Slightly more than the visible size, at most the picture's own."""
+        """Slightly more than is visible, at most the picture's size."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
@@ -228,7 +227,7 @@ class PictureCanvas(QGraphicsView):
             self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
-        """Also after the window is resized; never enlarges it."""
+        """Also after each resize of the window; never enlarges."""
         self._fitted = True
         area, picture = self.viewport().rect(), self.sceneRect()
         if picture.isEmpty() or area.isEmpty():

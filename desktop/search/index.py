@@ -74,7 +74,7 @@ ORDER BY t.id DESC LIMIT :most
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Folded terms that a message must contain, and filters: its chat, model, earliest moment, and
+    """Folded terms that a message must contain, and filters: chat, model, earliest moment,
     pictures.
 
     Next to other terms, a tag (`#word`) may be in the chat's title instead.
@@ -93,8 +93,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message, or with 0 a chat by its title. The extract may be from a document of the
-    message."""
+    """A message, or with 0 a chat by its title. The extract may be from a document."""
 
     message: int
     chat: int
@@ -143,7 +142,7 @@ def count_missing(connection: sqlite3.Connection) -> int:
 def drop_stale(connection: sqlite3.Connection) -> bool:
     """Forget deleted or changed messages; returns whether there were any.
 
-    Their words are overwritten: FTS5 keeps deleted ones until it merges its parts.
+    Their words are overwritten: FTS5 keeps deleted ones until it merges.
     """
     stale = [number for (number,) in connection.execute(STALE)]
     if not stale:
@@ -191,7 +190,7 @@ def newest(connection: sqlite3.Connection) -> int:
 
 
 def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """Find the newest messages in which words begin with the terms."""
+    """The newest messages in which words begin with the terms."""
     terms = [term for term in query.terms if term not in query.tags] or query.terms
     wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, terms) if term]
     if not wanted or not _has_words(connection):
@@ -202,13 +201,12 @@ def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list
 
 
 def scan(connection: sqlite3.Connection, query: Query, below: int, most: int) -> list[Hit]:
-    """Find messages with ids in the `SCAN_IDS` below `below` that contain the terms anywhere."""
+    """Messages with one of the `SCAN_IDS` ids below `below` that contain the terms anywhere."""
     between = f"t.id BETWEEN {below - SCAN_IDS} AND {below - 1}"
     return _hits(connection, query, most, FOUND, "texts AS t", between)
 
 
 def titled(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """Chats whose titles contain the terms."""
     if not query.terms or query.chat or query.model or query.pictures:
         return []
     rows = connection.execute(

@@ -220,7 +220,7 @@ class ChatPage(QWidget):
     def _mark_instructions(self) -> None:
         given = bool(self._parts.chat.instructions)
         self.header.mark_instructions(given)
-        self.composer.mark_instructions(given)
+        self.composer.instructions.setVisible(given)
 
     def _turn(self) -> None:
         rows = self._parts.transcript.rows

@@ -22,8 +22,6 @@ INSTRUCTIONS_HEIGHT = 110
 
 
 class InstructionsPanel(QFrame):
-    """Instructions are in force as they are typed."""
-
     changed = Signal()
 
     def __init__(self, chat: ChatController) -> None:

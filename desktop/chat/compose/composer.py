@@ -1,4 +1,4 @@
-"""The composer of messages, with its buttons."""
+"""The composer of messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Composer(DraftEditor):
         self._take_draft()
 
     def suggest(self, text: str, instead_of: Container[str]) -> None:
-        """Replace an earlier suggestion and its pictures, but never text of the user."""
+        """Replaces an earlier suggestion and its pictures, never the user's text."""
         typed = self.text.toPlainText()
         self.text.setFocus()
         if typed.strip() and typed != self._suggested:
@@ -100,14 +100,11 @@ class Composer(DraftEditor):
         self.text.setFocus()
 
     def keep(self) -> None:
-        """Copy the text into the draft, which is stored if it has changed."""
+        """Copy the text into the draft, and store what has changed."""
         text = self.text.toPlainText()
         if text != self._draft.text:
             self._draft.text = text
             self._chat.keep_draft(self._draft)
-
-    def mark_instructions(self, given: bool) -> None:
-        self.instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
         self.setProperty("active", "true" if active else "false")

@@ -21,7 +21,7 @@ PAUSE_MS = 1_000
 
 
 class Attached(NamedTuple):
-    """A pasted text: where, and after how many steps that can be undone."""
+    """A pasted text: where, and after how many undoable steps."""
 
     text: str
     place: QTextCursor
@@ -29,10 +29,10 @@ class Attached(NamedTuple):
 
 
 class ComposerText(LongText):
-    """Enter sends, Shift+Enter breaks.
+    """Enter sends, Shift+Enter breaks a line.
 
-    `data_given(QMimeData)`: pictures or files were pasted; `text_given(text)`: a long text, to be
-    attached; `undone(number)`: take back an attached text.
+    `data_given(QMimeData)`: pasted pictures or files; `text_given(text)`: a long text to attach;
+    `undone(number)`: take back an attached text.
     """
 
     send_asked = Signal()
@@ -59,7 +59,7 @@ class ComposerText(LongText):
         self.textChanged.connect(self._align)
 
     def _align(self) -> None:
-        """Follow the first line's direction: Qt aligns all lines of a plain text alike."""
+        """By the first line's direction: Qt aligns all lines alike."""
         to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
         option = self.document().defaultTextOption()

@@ -47,7 +47,7 @@ CHECKED_AFTER_MS = 250
 
 
 class Words(NamedTuple):
-    """Sentences about a kind of format. `hint` is for the empty field, `good` for a usable text."""
+    """`hint` is for the empty field, `good` for a usable text."""
 
     title: str
     about: str
@@ -116,8 +116,6 @@ def words_of(kind: Kind) -> Words:
 
 
 class FormatDialog(Dialog):
-    """Can be accepted only with a usable text."""
-
     def __init__(self, formats: Formats, kind: Kind, text: str, parent: QWidget) -> None:
         words = words_of(kind)
         super().__init__("schemaDialog", words.title, parent)

@@ -1,4 +1,4 @@
-"""Editors of drafts and messages, and the dialog that inserts messages."""
+"""Editors of drafts and messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from desktop.widgets.plain import Button, Label, named
 
 
 class DraftEditor(QFrame):
-    """One draft's text, pictures, documents and notice, which subclasses place.
+    """A draft's text, pictures, documents and notice, which subclasses place.
 
     `open_document_asked(document, choose)`: call `choose` with the places of the parts to read.
     """
@@ -82,7 +82,7 @@ class DraftEditor(QFrame):
         self._documents.add_files(self._draft, paths)
 
     def say(self, words: str) -> None:
-        """Refused pictures are listed too, until the message is sent."""
+        """Also lists refused files, until the message is sent."""
         self.notice.say("\n".join(filter(None, (words, not_added(self._refusals)))))
 
     @property
@@ -106,7 +106,7 @@ class DraftEditor(QFrame):
         self.text.note_attached(self._documents.add_text(self._draft, text), text)
 
     def _put_as_text(self, number: int) -> None:
-        """Put an attached text where it was pasted, else at the cursor."""
+        """Where it was pasted, else at the cursor."""
         each, attached = self._draft.document(number), self.text.attached.get(number)
         if each is None or each.document is None:
             return
@@ -124,7 +124,7 @@ class DraftEditor(QFrame):
             self.open_document_asked.emit(each.document, choose)
 
     def _room(self) -> int | None:
-        """Tokens that the documents may have, if known."""
+        """Tokens that the documents may have."""
         return self._documents.room
 
     def _on_documents(self, draft: Draft) -> None:

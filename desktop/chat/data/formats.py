@@ -1,4 +1,4 @@
-"""Formats that people write for replies; work on replies outside the window's thread."""
+"""Formats that people write for replies; slow work on replies in threads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Formats(QObject):
         self._kept: dict[tuple[int, str], Reading] = {}
 
     def check(self, kind: Kind, text: str) -> None:
-        """Only the last text's answer is emitted."""
+        """Only the last text is answered."""
         self._wanted = kind, text
         self._tasks.spawn(self._check(kind, text), tr("Checking a format"))
 
@@ -114,7 +114,7 @@ class _GivenUpError(Exception):
 
 
 async def _in_thread(work: Callable[[Check], T]) -> T:
-    """`check` raises when the task is cancelled: the loop can't end before the thread has."""
+    """`check` raises when the task is cancelled, because the loop ends after the thread."""
     given_up = threading.Event()
 
     def check() -> None:

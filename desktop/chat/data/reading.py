@@ -1,4 +1,4 @@
-"""Reads finished structured replies within bounds."""
+"""Reads finished replies in JSON within bounds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LONGEST_VALUE = 300
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """`text` is a string without quotes; `token` the first character of its JSON, or '' for a line
-    such as "… 5 more"."""
+    """`text` is a string without quotes; `token` is the first character of its JSON, or '' for "… 5
+    more"."""
 
     name: str
     token: str = ""
@@ -53,8 +53,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`fault`: why a reply breaks its format. `unchecked`: why that is unknown. `root` is None if
-    it isn't JSON; `columns` are the names in a table."""
+    """`fault` says why a reply breaks its format, `unchecked` why that is unknown. `root` is None
+    if it isn't JSON; `columns` are those of a table."""
 
     fault: str
     root: Item | None = None
@@ -63,7 +63,7 @@ class Reading:
 
 
 def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
-    """Takes up to a second, and calls `check` meanwhile, whose exceptions end the work."""
+    """Takes up to a second; an exception of `check`, called meanwhile, ends it."""
     # Imported here: it costs 5 MB, which only structured replies need.
     from core.formats.check import NotCheckedError, fault
 
@@ -80,13 +80,13 @@ def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None 
 
 
 class Number(str):
-    """A number as text: Python would turn 1e999 into infinity."""
+    """Python would turn 1e999 into infinity."""
 
     __slots__ = ()
 
 
 class Fields(list[tuple[str, object]]):
-    """In order; several may have one name."""
+    """In order, also several of one name."""
 
 
 def parsed(text: str) -> object:

@@ -1,4 +1,4 @@
-"""Markdown as HTML and as plain text, for the clipboard and for exports."""
+"""Markdown as HTML and plain text, for the clipboard and exports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
 
 
 def html_parser() -> MarkdownIt:
-    """`render` gives HTML that fetches nothing, with formulas as written."""
+    """Its HTML fetches nothing, and has formulas as written."""
     # A picture that a text names would be fetched.
     parser = make_parser().disable("image")
     for kind in (MATH, FOOTNOTE_REF):

@@ -1,7 +1,6 @@
-"""The pictures and documents of messages and drafts.
+"""Pictures and documents of messages and drafts.
 
-A picture's bytes are a file named by its digest (`BlobStore`). A document's extracted text is
-stored once.
+A picture's bytes are a file named by its digest; a document's text is stored once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PART_END = "\f"
 
 
 class Attached(NamedTuple):
-    """`text` is the owner's, with a line for each damaged picture or document."""
+    """`text` is the owner's, with a line for each damaged attachment."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
@@ -84,7 +83,7 @@ def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int, text: 
 
 
 def extracted(connection: sqlite3.Connection, source: str) -> Document | None:
-    """Find a document by its file's digest; it has no name."""
+    """Find a document, without its name, by its file's digest."""
     row = connection.execute(
         "SELECT digest, '', NULL, NULL, paged, text, source FROM documents WHERE source = ?",
         (source,),
@@ -106,7 +105,6 @@ def collect_pictures(connection: sqlite3.Connection) -> set[str]:
 
 
 def collect_documents(connection: sqlite3.Connection) -> None:
-    """Delete documents of no message and no draft."""
     connection.execute(
         "DELETE FROM documents WHERE digest NOT IN (SELECT digest FROM message_documents"
         " UNION SELECT digest FROM draft_documents)"

@@ -1,7 +1,4 @@
-"""Reads values of any type from a damaged file, so that damage costs one field.
-
-A damaged byte can change the type of a value, also in a strict table.
-"""
+"""Reads values of any type, so that damage, which can change a type, costs one field."""
 
 from __future__ import annotations
 
@@ -27,14 +24,13 @@ LAST_MOMENT = 253_370_764_800.0
 
 
 def decode(data: bytes) -> str:
-    """Invalid bytes, and runs of zeros that a disk leaves in place of lost data, become U+FFFD."""
+    """Invalid bytes, and zeros that a disk leaves in place of lost data, become U+FFFD."""
     text = data.decode("utf-8", "replace")
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
 
 
 def storable(text: str) -> str:
-    """Replace half surrogate pairs, which a paste can hold and SQLite can't, and zeros, which the
-    store reads as damage."""
+    """Replace half surrogate pairs, which SQLite can't hold, and zeros, which mean damage."""
     return decode(text.encode("utf-8", "replace"))
 
 
@@ -57,7 +53,7 @@ def moment(value: object) -> float:
 
 
 def model(kind: type[Value], value: object) -> Value | None:
-    """None if it is missing or this version can't read it."""
+    """None if this version can't read it."""
     if not isinstance(value, str):
         return None
     try:
@@ -71,7 +67,7 @@ def stored_model(value: BaseModel | None) -> str | None:
 
 
 def tree(value: object) -> dict[str, Any]:
-    """A JSON object, with tuples for its lists; {} if it is missing or something else."""
+    """A JSON object, with tuples for its lists; else {}."""
     found = _json(value)
     if not isinstance(found, dict):
         return {}
@@ -91,14 +87,13 @@ def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:
-    """Integers of at least `least`; () if it is missing or something else."""
+    """Integers of at least `least`; else ()."""
     found = _json(value)
     fits = isinstance(found, list) and all(type(each) is int and each >= least for each in found)
     return tuple(found) if fits else ()
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """() if it is missing or something else."""
     found = _json(value)
     fits = isinstance(found, list) and all(isinstance(each, str) for each in found)
     return tuple(found) if fits else ()

@@ -13,14 +13,11 @@ _COLUMNS = "id, name, folded, preset, system, format, settings"
 
 
 class DeletedFolder(NamedTuple):
-    """`chats` were in it."""
-
     folder: Folder
     chats: tuple[int, ...]
 
 
 def listed(connection: sqlite3.Connection) -> list[Folder]:
-    """Sorted by name."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
     return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
 
@@ -51,7 +48,7 @@ def fold(connection: sqlite3.Connection, folder: int, folded: bool) -> None:
 def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
-    """Copy a preset for new chats; None removes it."""
+    """A copy of a preset for new chats, None for none."""
     values = (None, "", None, None) if begin is None else (preset, *fields.stored_begin(begin))
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
@@ -60,7 +57,7 @@ def begin_with(
 
 
 def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
-    """None, or a folder that is gone, is no folder."""
+    """Out of their folder for None, or for one that is gone."""
     connection.executemany(
         "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
         [(folder, chat) for chat in chats],
@@ -68,7 +65,7 @@ def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | Non
 
 
 def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
-    """Keeps its chats. Returns None if it was gone."""
+    """Keeps its chats; returns None if it was gone."""
     found = read(connection, folder)
     if found is None:
         return None
@@ -78,7 +75,7 @@ def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
-    """Moves its chats back unless they are in another folder."""
+    """Chats that are in another folder by now stay there."""
     each = gone.folder
     new = create(connection, each.name, each.preset, each.begin)
     fold(connection, new, each.folded)

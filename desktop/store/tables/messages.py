@@ -26,8 +26,8 @@ from desktop.store.tables.records import (
 class Node(NamedTuple):
     """Among siblings the highest `chosen` is shown.
 
-    The children of a deleted message take its place: their `chosen` begins with its own, so the
-    choice between it and its siblings still holds.
+    Children of a deleted message take its place: their `chosen` begins with its own, so earlier
+    choices still hold.
     """
 
     id: int
@@ -53,8 +53,8 @@ def append_turn(
     place: Place | None = None,
     folder: int | None = None,
 ) -> Turn:
-    """Add a turn to the shown path. Without a chat, create one with this `key`, `begin`, `place`
-    and `folder`. The draft becomes what is `left` of it."""
+    """Add a turn to the shown path, without a chat to a new one with `key`, `begin`, `place` and
+    `folder`. `left` is what remains of the draft."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
@@ -98,7 +98,7 @@ def add_message(
     text: str,
     shown: Sequence[Attachment] = (),
 ) -> int:
-    """Returns the id; the message is the chosen child of `parent`."""
+    """Returns the id."""
     message = insert(connection, chat, parent, text)
     attachments.attach(connection, "message", message, shown)
     return message
@@ -111,8 +111,8 @@ def fitting_parent(
     is_reply: bool,
     chosen: int | None = None,
 ) -> int | None:
-    """Returns `parent`, or an empty deleted message below it if `parent` has the same role.
-    `chosen` is set for a message that isn't the newest."""
+    """`parent`, or if it has the same role an empty deleted message below it, with `chosen` unless
+    it is the newest."""
     below_reply = parent is None or has_reply_row(connection, parent)
     if below_reply is not is_reply:
         return parent
@@ -134,12 +134,11 @@ def has_reply_row(connection: sqlite3.Connection, message: int) -> bool:
 
 
 def choose(connection: sqlite3.Connection, message: int) -> None:
-    """Show this message in place of its siblings."""
     _choose(connection, message, "p.deleted IS NOT NULL")
 
 
 def choose_path(connection: sqlite3.Connection, message: int) -> None:
-    """Show this message and all above it in place of their siblings."""
+    """Show all messages above it, too."""
     _choose(connection, message, "1")
 
 
@@ -166,7 +165,7 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
 def read_path(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> list[Message]:
-    """The shown path, or the one that would be shown with `chosen`."""
+    """With `chosen` as if it were shown."""
     replies.merge_parts(connection, chat)
     nodes = tree_of(connection, chat)
     highest = max((node.chosen for node in nodes), default=(0,))
@@ -177,7 +176,7 @@ def read_path(
 
 
 def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
-    """Read all branches, parents first, without siblings, each with its `chosen`."""
+    """All branches, parents first, without siblings, each with its `chosen`."""
     replies.merge_parts(connection, chat)
     nodes = parents_first(tree_of(connection, chat))
     read = _read_messages(connection, [(node.id, ()) for node in nodes])
@@ -190,7 +189,6 @@ def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, 
 def _read_messages(
     connection: sqlite3.Connection, path: Sequence[tuple[int, tuple[int, ...]]]
 ) -> list[Message]:
-    """Read messages by id, with these siblings."""
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
         " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"
@@ -212,7 +210,7 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> ChatPath | None:
-    """Read the shown path, or the one with `chosen`; None for a deleted chat."""
+    """With `chosen` as if it were shown; None for a deleted chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -240,7 +238,7 @@ def read_chat(
 
 
 def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
-    """Follow the chosen children; each id comes with its siblings in order."""
+    """Ids, each with its siblings in order."""
     children: dict[int | None, list[Node]] = {}
     for node in nodes:
         children.setdefault(node.parent, []).append(node)
@@ -254,7 +252,7 @@ def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
-    """Leaves out messages in the trash."""
+    """Without messages in the trash."""
     rows = connection.execute(
         "SELECT id, parent, chosen, deleted IS NOT NULL FROM messages WHERE chat = ?", (chat,)
     )
@@ -266,7 +264,7 @@ def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
 
 
 def parents_first(nodes: Iterable[Node]) -> list[Node]:
-    """Sort by id, but each after its parent: a message can be inserted later."""
+    """By id, but each after its parent: a message can be inserted later."""
     by_id = {node.id: node for node in sorted(nodes)}
     ordered: dict[int, Node] = {}
     for first in by_id:
@@ -292,7 +290,7 @@ def _node(number: int, known: Mapping[int, tuple[int | None, int, bool]]) -> Nod
 
 
 def insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
-    """Returns the id of the new chosen child, which has no reply's row."""
+    """Returns the id of the new chosen child, without a reply's row."""
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen)"
         " VALUES (?, ?, ?, ?, (SELECT ifnull(max(chosen), 0) + 1 FROM messages))",

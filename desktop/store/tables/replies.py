@@ -1,4 +1,4 @@
-"""Replies: while one streams, a row of `reply_parts` each second; at its end all of it.
+"""Replies: a row of `reply_parts` each second while one streams, all of it at its end.
 
 Rewriting its own row each second would write a gigabyte for a reply of a megabyte.
 """
@@ -63,7 +63,7 @@ def append(connection: sqlite3.Connection, message: int, text: str, reply: Reply
 
 
 def stop_running(connection: sqlite3.Connection) -> None:
-    """Stop replies that a killed app left running."""
+    """Replies that a killed app left running."""
     merge_parts(connection)
     connection.execute(
         "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
