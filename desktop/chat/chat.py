@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
-from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Signal
 
 from core.api.chat import AssistantMessage, Conversation, ReplyIds
 from core.api.commands import EditReply
@@ -14,7 +12,6 @@ from core.api.errors import NoVisionError, WaymarkError
 from core.api.model_info import ModelInfo
 from desktop.chat.conversation import api_message, before_reply, conversation_of
 from desktop.chat.drafts import Drafts
-from desktop.chat.markdown.conversion import html_parser, plain_text
 from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
@@ -138,9 +135,6 @@ class ChatController(ShownChat):
     def move(self, moved: Moved) -> None:
         self._tasks.spawn(self._move(moved), tr("Moving messages"))
 
-    def copy(self, text: str, rich: bool) -> None:
-        self._tasks.spawn(self._copy(text, rich), tr("Copying a message"))
-
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
         if chat is not None:
@@ -158,7 +152,7 @@ class ChatController(ShownChat):
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
         self._sending[chat] = draft
-        taken, sent = draft is not self.drafts.of(chat), False
+        taken, turn = draft is not self.drafts.of(chat), None
         try:
             if not draft.complete and not taken:
                 self.refused.emit(tr("The message will be sent once its files are ready."))
@@ -168,28 +162,27 @@ class ChatController(ShownChat):
                     taken = True
                     self.drafts.put(chat, self.drafts.fresh(chat))
                     self.draft_changed.emit()
-                sent = await self._store_and_begin(chat, draft)
-            if taken and not sent:
-                self.drafts.of(chat).queued.insert(0, draft)
+                turn = await self._store(chat, draft)
+                if turn is not None:
+                    await self._begin(turn)
         finally:
-            self._sent(draft)
-            if not sent:
+            sending = self._sending.items()
+            self._sending = {key: each for key, each in sending if each is not draft}
+            if turn is None:
                 # The composer shows what was refused; the user decides again.
+                if taken:
+                    self.drafts.of(chat).queued.insert(0, draft)
                 self.queue.take_all_back(chat)
 
-    def _sent(self, draft: Draft) -> None:
-        self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
-
-    async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
-        """Returns False if the message could not be stored."""
-        text, shown, left = draft.text.strip(), draft.attachments(), self.drafts.left(chat)
+    async def _store(self, chat: int | None, draft: Draft) -> Turn | None:
+        """None if the message could not be stored."""
         try:
             turn = await self._database.run(
                 messages.append_turn,
                 chat,
-                text,
-                shown,
-                left,
+                draft.text.strip(),
+                draft.attachments(),
+                self.drafts.left(chat),
                 draft.key,
                 draft.begin,
                 self._remote.new_chats if chat is None else None,
@@ -199,7 +192,7 @@ class ChatController(ShownChat):
             text = tr("{title}: {message} The message was not sent.")
             title, message = in_language(error.info().title), in_language(error.message)
             self.refused.emit(text.format(title=title, message=message))
-            return False
+            return None
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # With what was typed meanwhile.
@@ -207,8 +200,7 @@ class ChatController(ShownChat):
             self.drafts.put(turn.chat, typed)
             self.drafts.put(None, self.drafts.fresh(None))
             self.drafts.save_soon(typed)
-        await self._begin(turn)
-        return True
+        return turn
 
     @property
     def _here(self) -> ModelInfo | None:
@@ -303,15 +295,6 @@ class ChatController(ShownChat):
     async def _move(self, moved: Moved) -> None:
         await self.replies.stop_chat(moved.chat)
         await self._change(moved.chat, message_tree.move, moved)
-
-    async def _copy(self, text: str, rich: bool) -> None:
-        # Parsing a long text takes longer than the window may wait.
-        run = asyncio.get_running_loop().run_in_executor
-        data = QMimeData()
-        data.setText(await run(None, plain_text, text))
-        if rich:
-            data.setHtml(await run(None, html_parser().render, text))
-        QGuiApplication.clipboard().setMimeData(data)
 
     async def _begin(self, turn: Turn) -> None:
         await self.drafts.store_instructions()

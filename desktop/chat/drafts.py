@@ -13,7 +13,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft, DraftDocument, DraftPicture
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables import chats, drafts, fields
+from desktop.store.tables import chats, drafts
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Attachment, Begin, Message, Picture
 
@@ -160,7 +160,7 @@ class Drafts:
         """Call before a request reads them. Raises StoreError."""
         for chat in list(self._unstored):
             system = self._typed[chat]
-            await self._database.run(chats.instruct, chat, fields.storable(system))
+            await self._database.run(chats.instruct, chat, system)
             # More may have been typed meanwhile.
             if self._typed.get(chat) == system:
                 self._unstored.discard(chat)

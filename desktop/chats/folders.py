@@ -15,7 +15,6 @@ from desktop.i18n import tr
 from desktop.presets import ChatSettings
 from desktop.services import Controller, Services
 from desktop.store.tables import folders
-from desktop.store.tables.fields import storable
 from desktop.store.tables.folders import DeletedFolder
 from desktop.store.tables.records import Begin, Chat, Folder
 from desktop.widgets.plain import action, named
@@ -44,8 +43,7 @@ class FoldersController(Controller):
         self._tasks.spawn(self._make(chat), tr("Making a folder"))
 
     def rename(self, folder: int, name: str) -> None:
-        work = self._change(folders.rename, folder, storable(name))
-        self._tasks.spawn(work, tr("Renaming a folder"))
+        self._tasks.spawn(self._change(folders.rename, folder, name), tr("Renaming a folder"))
 
     def fold(self, folder: int, folded: bool) -> None:
         self._tasks.spawn(self._change(folders.fold, folder, folded), tr("Folding a folder"))

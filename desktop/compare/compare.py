@@ -213,7 +213,7 @@ def _add_chat(
     reply: Reply,
 ) -> None:
     names = (each.name for each in attached if isinstance(each, Document))
-    title = chats.title_from(text or fields.storable(next(names, "")))
-    chat = chats.create(connection, fields.storable(f"{reply.model}: {title}"))
+    title = chats.title_from(text or next(names, ""))
+    chat = chats.create(connection, f"{reply.model}: {title}")
     turn = messages.add_turn(connection, chat, None, text, attached)
     replies.save(connection, turn.reply, answer, reply)

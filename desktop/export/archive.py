@@ -118,11 +118,10 @@ def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
     """`known` pictures by digest. Returns the chat's id."""
-    store = fields.storable
     new = chats.create(
         connection,
-        store(chat.title),
-        begin=Begin(store(chat.system), chat.format, fields.tree(store(chat.settings))),
+        chat.title,
+        begin=Begin(chat.system, chat.format, fields.tree(chat.settings)),
         folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
@@ -133,17 +132,15 @@ def add_archive(
     order = sorted({message.chosen for message in chat.messages})
     ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
     ids: list[int] = []
-    texts = [attachments.document_of("", each.paged, store(each.text)) for each in chat.documents]
+    texts = [
+        attachments.document_of("", each.paged, fields.storable(each.text))
+        for each in chat.documents
+    ]
     for message in chat.messages:
         parent = None if message.parent is None else ids[message.parent]
         ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
         read = [
-            replace(
-                texts[each.document],
-                name=store(each.name),
-                chosen=each.chosen,
-                tokens=each.tokens,
-            )
+            replace(texts[each.document], name=each.name, chosen=each.chosen, tokens=each.tokens)
             for each in message.documents
         ]
         attachments.attach(connection, "message", ids[-1], read)
@@ -167,14 +164,10 @@ def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> in
 
 
 def _add_folder(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    store, preset = fields.storable, archived.preset
-    begin = Begin(store(archived.system), archived.format, fields.tree(store(archived.settings)))
-    return folders.create(
-        connection,
-        store(archived.name),
-        store(preset or ""),
-        begin if preset is not None else None,
-    )
+    if archived.preset is None:
+        return folders.create(connection, archived.name)
+    begin = Begin(archived.system, archived.format, fields.tree(archived.settings))
+    return folders.create(connection, archived.name, archived.preset, begin)
 
 
 def _add_message(
@@ -198,13 +191,12 @@ def _add_message(
             "INSERT INTO replies (message, state, format) VALUES (?, ?, ?)",
             (new, reply.state, fields.stored_model(reply.format)),
         )
-        own = {"state": ReplyState(reply.state), "model": fields.storable(reply.model)}
-        stored = Reply(**{**dict(reply), **own})
+        stored = Reply(**{**dict(reply), "state": ReplyState(reply.state)})
         replies.save(connection, new, message.text, stored)
     shown = [
         Picture(
             each.digest,
-            fields.storable(each.name),
+            each.name,
             known[each.digest].size,
             each.resized,
             each.tokens,

@@ -27,6 +27,7 @@ from PySide6.QtGui import (
 
 from core.api.archive import ArchivedChat, ArchivedPicture
 from core.api.errors import WaymarkError
+from desktop.chat.markdown.block_text import nothing
 from desktop.chat.markdown.blocks import Block
 from desktop.chat.markdown.renderer import CODE_EDGE, to_html
 from desktop.chat.markdown.stream import BlockStream
@@ -56,8 +57,9 @@ class PrintedDocument(QTextDocument):
         super().__init__()
         self._images = images
 
-    def loadResource(self, _type: int, name: QUrl | str) -> object:
-        return self._images.get(name.toString() if isinstance(name, QUrl) else name, QImage())
+    def loadResource(self, kind: int, name: QUrl | str) -> object:
+        found = self._images.get(name.toString() if isinstance(name, QUrl) else name)
+        return found if found is not None else nothing(kind)
 
 
 class Printout:

@@ -19,7 +19,7 @@ from desktop.chat.compose.empty_page import EmptyPage, samples
 from desktop.chat.compose.format_dialog import FormatDialog
 from desktop.chat.compose.message_editor import InsertDialog
 from desktop.chat.data.formats import Kind
-from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.markdown.conversion import copy, plain_text
 from desktop.chat.rows.find_bar import FindBar
 from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import LiveReply
@@ -112,7 +112,9 @@ class ChatPage(QWidget):
         ):
             asked.connect(done)
             asked.connect(self._write_on)
-        shown.copy_asked.connect(chat.copy)
+        shown.copy_asked.connect(
+            lambda text, rich: self._parts.tasks.spawn(copy(text, rich), tr("Copying a message"))
+        )
         shown.reply_typed.connect(chat.reply_typed)
         shown.insert_asked.connect(self._ask_to_insert)
         shown.pointed.connect(self._parts.predictions.point)

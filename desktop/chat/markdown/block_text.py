@@ -49,7 +49,7 @@ class SealedDocument(QTextDocument):
     def loadResource(self, type: int, name: QUrl | str) -> object:
         picture = self.pictures.get(name.toString() if isinstance(name, QUrl) else name)
         if picture is None:
-            return _nothing(type)
+            return nothing(type)
         owner = self.parent()
         density = owner.devicePixelRatioF() if isinstance(owner, QWidget) else 1.0
         return picture.image(theme.colours().text, density)
@@ -216,7 +216,7 @@ class BlockText(QTextBrowser):
         set_tip(self, hover_words(url.toString(QUrl.ComponentFormattingOption.FullyEncoded)))
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
-        return _nothing(type)
+        return nothing(type)
 
     def sizeHint(self) -> QSize:
         return QSize(self._wished_width, self.height())
@@ -256,7 +256,7 @@ def _shown(place: int, drawn: Sequence[tuple[int, int]]) -> int:
     return place
 
 
-def _nothing(kind: int) -> object:
+def nothing(kind: int) -> object:
     """Qt would open a file for a null picture or no value."""
     if kind != QTextDocument.ResourceType.ImageResource.value:
         return b""

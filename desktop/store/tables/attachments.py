@@ -41,13 +41,13 @@ def attach(
             " ON CONFLICT (digest) DO NOTHING",
             (picture.digest, *picture.size, picture.thumbnail),
         )
-        resized = picture.resized or (None, None)
+        resized, name = picture.resized or (None, None), fields.storable(picture.name)
         connection.execute(
             f"INSERT INTO {kind}_pictures VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (owner, place, picture.digest, picture.name, *resized, picture.tokens),
+            (owner, place, picture.digest, name, *resized, picture.tokens),
         )
     for place, document in enumerate(each for each in shown if isinstance(each, Document)):
-        text = PART_END.join(document.parts)
+        text, name = PART_END.join(document.parts), fields.storable(document.name)
         # A text without a source may be a mark of damage: reading the file again repairs it.
         connection.execute(
             "INSERT INTO documents (digest, paged, text, source) VALUES (?, ?, ?, ?)"
@@ -58,7 +58,7 @@ def attach(
         chosen = None if document.chosen is None else json.dumps(document.chosen)
         connection.execute(
             f"INSERT INTO {kind}_documents VALUES (?, ?, ?, ?, ?, ?)",
-            (owner, place, document.digest, document.name, chosen, document.tokens),
+            (owner, place, document.digest, name, chosen, document.tokens),
         )
 
 

@@ -70,7 +70,7 @@ def create(
     cursor = connection.execute(
         "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
-        (title, now, now, key or new_key(), *own, folder, titled),
+        (fields.storable(title), now, now, key or new_key(), *own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -99,6 +99,7 @@ def trashed(connection: sqlite3.Connection) -> list[Chat]:
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    title = fields.storable(title)
     connection.execute("UPDATE chats SET title = ?, titled = 1 WHERE id = ?", (title, chat))
 
 
@@ -126,6 +127,7 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
+    system = fields.storable(system)
     connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
 
 

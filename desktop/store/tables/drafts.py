@@ -40,7 +40,7 @@ def save(connection: sqlite3.Connection, draft: StoredDraft) -> None:
     cursor = connection.execute(
         "INSERT INTO drafts (chat, text, key, system, format, settings, folder)"
         " VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
-        (chat, draft.text, draft.key, *fields.stored_begin(draft.begin), folder),
+        (chat, fields.storable(draft.text), draft.key, *fields.stored_begin(draft.begin), folder),
     )
     assert cursor.lastrowid is not None
     attachments.attach(connection, "draft", cursor.lastrowid, draft.shown)

@@ -83,7 +83,7 @@ def begin(system: object, reply_format: object, settings: object) -> Begin:
 
 
 def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
-    return value.system, stored_model(value.format), stored_tree(value.settings)
+    return storable(value.system), stored_model(value.format), stored_tree(value.settings)
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ def create(
     connection: sqlite3.Connection, name: str, preset: str = "", begin: Begin | None = None
 ) -> int:
     """Returns its id."""
+    name = fields.storable(name)
     cursor = connection.execute("INSERT INTO folders (name) VALUES (?)", (name,))
     assert cursor.lastrowid is not None
     begin_with(connection, cursor.lastrowid, preset, begin)
@@ -38,6 +39,7 @@ def create(
 
 
 def rename(connection: sqlite3.Connection, folder: int, name: str) -> None:
+    name = fields.storable(name)
     connection.execute("UPDATE folders SET name = ? WHERE id = ?", (name, folder))
 
 
@@ -49,7 +51,9 @@ def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
     """A copy of a preset for new chats, None for none."""
-    values = (None, "", None, None) if begin is None else (preset, *fields.stored_begin(begin))
+    values: tuple[str | None, ...] = (None, "", None, None)
+    if begin is not None:
+        values = fields.storable(preset), *fields.stored_begin(begin)
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
         (*values, folder),

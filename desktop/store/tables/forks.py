@@ -54,7 +54,7 @@ def begin_from(
         return None
     title, begin, folder = fields.text(row[0]), fields.begin(*row[1:4]), fields.whole(row[4])
     parts = (begin.system, f"{HEADING}\n\n{summary}")
-    system = fields.storable("\n\n".join(part for part in parts if part))
+    system = "\n\n".join(part for part in parts if part)
     title = f"{title} (summary)"
     new = chats.create(connection, title, begin=replace(begin, system=system), folder=folder)
     return Fork(new, question.text, question.attachments) if question else Fork(new)

@@ -58,9 +58,7 @@ def append_turn(
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
-        title = chats.title_from(fields.storable(text or next(names, "")))
-        begin = begin or Begin()
-        begin = replace(begin, system=fields.storable(begin.system))
+        title = chats.title_from(text or next(names, ""))
         chat = chats.create(connection, title, key, begin, folder, titled=False)
         chats.run_at(connection, chat, place)
     if left is not None:

@@ -39,7 +39,7 @@ def save(connection: sqlite3.Connection, message: int, text: str, reply: Reply) 
             reply.finish_reason,
             fields.stored_model(reply.error),
             fields.stored_model(reply.stats),
-            reply.model or None,
+            fields.storable(reply.model) or None,
             int(reply.edited),
             message,
         ),

@@ -11,6 +11,7 @@ from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from desktop.store.tables import chats, drafts, fields, messages, replies
+from desktop.store.tables.attachments import document_of
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.messages import Node, shown_path
 from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
@@ -119,6 +120,24 @@ def test_half_a_surrogate_pair_and_zeros_are_read_as_stored(connection: sqlite3.
     text = "odd \ud800 paste\0\0"
     turn = messages.append_turn(connection, None, text)
     assert texts(connection, turn.chat)[0] == fields.storable(text) == "odd ? paste\ufffd"
+
+
+def test_names_instructions_and_drafts_may_hold_what_sqlite_can_not(
+    connection: sqlite3.Connection,
+) -> None:
+    """A name of a file under Linux may be no UTF-8."""
+    odd, stored = "odd \udcff\0", "odd ?\ufffd"
+    shown = (document_of(odd, False, "text"), Picture(DIGEST, odd, (3, 2)))
+    turn = messages.append_turn(connection, None, "", shown, begin=Begin(odd))
+    path = path_of(connection, turn.chat)
+    assert path.system == stored
+    assert [each.name for each in path.path[0].attachments] == [stored, stored]
+    chats.rename(connection, turn.chat, odd)
+    assert chats.listed(connection)[0].title == stored
+    drafts.save(connection, StoredDraft(turn.chat, odd, "k", shown, Begin(odd)))
+    (draft,) = drafts.stored(connection)
+    assert (draft.text, draft.begin.system) == (stored, stored)
+    assert [each.name for each in draft.shown] == [stored, stored]
 
 
 def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) -> None:
