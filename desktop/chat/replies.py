@@ -53,7 +53,7 @@ class Replies(Controller):
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
-        """Here or at the chat's place, with the chat's own settings."""
+        """Have it written here or at the chat's place, with the chat's settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, of, self._services, self)

@@ -25,7 +25,7 @@ from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
 class ShownChat(Controller):
-    """In step with the store and the replies in progress.
+    """Keeps the transcript in step with the store and the replies.
 
     `shown(chat)`: another chat, or None. `draft_typed()`, `reply_typed(message, text)`: the user
     paused typing. `busy_changed()`: the last reply began or ended. `placed()`: the next reply's
@@ -61,7 +61,7 @@ class ShownChat(Controller):
 
     @property
     def key(self) -> str:
-        """In the engine's cache; also a new chat has one."""
+        """The chat's name in the engine's cache; a new chat has one, too."""
         return self.draft.key if self.transcript.chat is None else self.shown_path.key
 
     @property
@@ -214,7 +214,7 @@ class ShownChat(Controller):
         self.open(None)
 
     def look_again(self, chat: int) -> None:
-        """It was changed elsewhere."""
+        """Read the chat again if it is shown: it changed elsewhere."""
         if chat == self._wanted:
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 

@@ -58,7 +58,7 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """The tip says it."""
+        """The chat's tip says `words`."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words

@@ -89,7 +89,7 @@ class ChatsController(Controller):
         self._tasks.spawn(self._restore(chat, opened), tr("Restoring a chat"))
 
     def bring_back(self, item: Trashed) -> None:
-        """Without opening its chat."""
+        """Restore it without opening its chat."""
         if isinstance(item, DeletedMessages):
             self.restore_messages(item)
         else:

@@ -92,11 +92,11 @@ class Deletion(Controller):
         self._tasks.spawn(self.purge(item), tr("Deleting for good"))
 
     async def purge(self, item: int | DeletedMessages | None = None) -> None:
-        """One item of the trash, or all. Raises NotDeletedError, StoreError."""
+        """Delete one item of the trash, or all. Raises NotDeletedError, StoreError."""
         await self._purge(partial(purged_of, item=item))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """What is old enough, but no copies in `spare`. Raises NotDeletedError, StoreError."""
+        """Delete old items, and no copies in `spare`. Raises NotDeletedError, StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:

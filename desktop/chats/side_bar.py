@@ -237,7 +237,7 @@ class SideBar(QFrame):
         self._enable()
 
     def _go_to_found(self) -> None:
-        """The shown chat if its title matches, else the first match."""
+        """Select the shown chat if its title matches, else the first match."""
         self.list.setFocus()
         if not self.list.currentIndex().isValid():
             self.list.setCurrentIndex(self._chats.chat_list.first())

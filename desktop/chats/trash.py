@@ -122,7 +122,7 @@ class TrashPage(QWidget):
         column(head, said, (self.list, 1), *buttons, of=self, spacing=8)
 
     def _follow(self) -> None:
-        """The question was about other chats."""
+        """Withdraw the question: it was about other chats."""
         self.asks.withdraw()
         if self._trash.items:
             self.list.setCurrentIndex(self._trash.index(0))

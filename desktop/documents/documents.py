@@ -66,7 +66,7 @@ class DocumentController(Controller):
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Folders too."""
+        """Also takes folders."""
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))

@@ -21,7 +21,8 @@ from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
 from core.helper.sections import sections
 from desktop.i18n import tr
-from desktop.numbers import format_bytes, format_count
+from desktop.numbers import format_count
+from desktop.pictures.picture_files import read_up_to
 from desktop.store.tables.attachments import PART_END, document_of
 from desktop.store.tables.fields import storable
 from desktop.store.tables.records import Document
@@ -59,7 +60,7 @@ def kind_of(path: Path) -> FileKind:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Also below, without hidden ones and links, up to `MOST_FILES` + 1."""
+    """Also in folders below, but no hidden ones and links; at most `MOST_FILES` + 1."""
     return [path for path, _ in zip(_files_in(folder, 0), range(MOST_FILES + 1), strict=False)]
 
 
@@ -84,12 +85,7 @@ def _files_in(folder: Path, depth: int) -> Iterator[Path]:
 
 def read_document_file(path: Path) -> bytes:
     """Raises OSError, DocumentTooLargeError."""
-    with open_regular(path) as file:
-        data = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(data) > MAX_DOCUMENT_BYTES:
-        limit = format_bytes(MAX_DOCUMENT_BYTES)
-        raise DocumentTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
-    return data
+    return read_up_to(path, MAX_DOCUMENT_BYTES, DocumentTooLargeError)
 
 
 def document_of_text(name: str, text: str) -> Document:

@@ -224,7 +224,7 @@ class ExportController(Controller):
     async def _stored_pictures(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost]
     ) -> tuple[ArchivedChat, dict[str, Picture]]:
-        """With the pictures that could be stored."""
+        """The chat with the pictures that could be stored."""
         known = await self._database.run(known_pictures, set(digests_of(chat)))
         known = {
             digest: each for digest, each in known.items() if self._blobs.path(digest).exists()

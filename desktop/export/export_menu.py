@@ -97,7 +97,7 @@ class ExportMenu(QObject):
 
 
 async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
-    """With its format's suffix; no file is replaced unasked."""
+    """The path has its format's suffix; no file is replaced unasked."""
     kinds = {
         tr("Everything: ZIP ({patterns})"): ".zip",
         tr("Everything: JSON ({patterns})"): ".json",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from core.api.errors import ImageTooLargeError, NotRegularFileError
+from core.api.errors import ImageTooLargeError, NotRegularFileError, WaymarkError
 from core.api.limits import MAX_PICTURE_BYTES, PICTURE_BEGINNING, picture_format
 from core.client.blobs import open_regular
 from desktop.i18n import tr
@@ -27,11 +27,15 @@ class Refusal(NamedTuple):
 
 
 def read_picture_file(path: Path) -> bytes:
+    return read_up_to(path, MAX_PICTURE_BYTES, ImageTooLargeError)
+
+
+def read_up_to(path: Path, most: int, error: type[WaymarkError]) -> bytes:
+    """Raises OSError, or `error` for a larger file."""
     with open_regular(path) as file:
-        data = file.read(MAX_PICTURE_BYTES + 1)
-    if len(data) > MAX_PICTURE_BYTES:
-        limit = format_bytes(MAX_PICTURE_BYTES)
-        raise ImageTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise error(tr("It is larger than {limit}.").format(limit=format_bytes(most)))
     return data
 
 

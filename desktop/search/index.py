@@ -170,7 +170,8 @@ def add_missing(connection: sqlite3.Connection, below: int) -> int:
     characters = 0
     while characters < STEP_CHARACTERS and (row := cursor.fetchone()):
         number, created, text, size, documents = row
-        rows.append((number, created, size, fold(_whole(text, documents))))
+        whole = fields.text(text) + (f"\n{fields.text(documents)}" if documents else "")
+        rows.append((number, created, size, fold(whole)))
         characters += len(rows[-1][-1])
     cursor.close()
     with connection:
@@ -192,7 +193,9 @@ def newest(connection: sqlite3.Connection) -> int:
 def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
     """The newest messages in which words begin with the terms."""
     terms = [term for term in query.terms if term not in query.tags] or query.terms
-    wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, terms) if term]
+    # FTS5 splits words at other characters.
+    words = (" ".join(re.findall(r"[^\W_]+", term)) for term in terms)
+    wanted = [f'"{each}"*' for each in words if each]
     if not wanted or not _has_words(connection):
         return []
     source = "words JOIN texts AS t ON t.id = words.rowid"
@@ -277,21 +280,12 @@ def _with_title(connection: sqlite3.Connection, term: str) -> list[int]:
     return [chat for chat, title in rows if term in fold(fields.text(title))]
 
 
-def _whole(text: object, documents: object) -> str:
-    return f"{fields.text(text)}\n{fields.text(documents)}" if documents else fields.text(text)
-
-
 def _extracted(text: str, documents: object, terms: Sequence[str]) -> tuple[Extract, bool]:
     """The extract, and whether it is of a document."""
     found = extract(text, terms)
     if found.match or not documents:
         return found, False
     return extract(fields.text(documents), terms), True
-
-
-def _quotable(term: str) -> str:
-    """Put spaces for what FTS5 splits at."""
-    return " ".join(re.findall(r"[^\W_]+", term))
 
 
 def _make(connection: sqlite3.Connection) -> None:

@@ -264,8 +264,11 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     known: dict[int, tuple[int, bool]] = {}
     last: dict[tuple[int, bool], int] = {}
     parents: list[tuple[int | None, int]] = []
-    for number, chat, parent in _parents_first(connection):
-        is_reply = number in replies
+    rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
+    chats = {number: chat for number, chat, _ in rows}
+    nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]
+    for number, parent, _ in parents_first(nodes):
+        chat, is_reply = chats[number], number in replies
         upper = None if parent is None else known.get(parent)
         if upper is not None and upper[0] == chat and not (upper[1] and is_reply):
             # Below a question is a reply, also where its other row was lost.
@@ -286,14 +289,6 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
         "DELETE FROM replies WHERE message = ?", [(number,) for number in replies - found]
     )
     return lost
-
-
-def _parents_first(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int | None]]:
-    rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
-    chats = {number: chat for number, chat, _ in rows}
-    nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]
-    for node in parents_first(nodes):
-        yield node.id, chats[node.id], node.parent
 
 
 def _mend_references(connection: sqlite3.Connection) -> None:

@@ -59,7 +59,7 @@ class ComposerText(LongText):
         self.textChanged.connect(self._align)
 
     def _align(self) -> None:
-        """By the first line's direction: Qt aligns all lines alike."""
+        """Align by the first line: Qt aligns all lines alike."""
         to_left = self.document().firstBlock().textDirection() is Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignRight if to_left else Qt.AlignmentFlag.AlignLeft
         option = self.document().defaultTextOption()

@@ -106,7 +106,7 @@ class DraftEditor(QFrame):
         self.text.note_attached(self._documents.add_text(self._draft, text), text)
 
     def _put_as_text(self, number: int) -> None:
-        """Where it was pasted, else at the cursor."""
+        """Put it where it was pasted, else at the cursor."""
         each, attached = self._draft.document(number), self.text.attached.get(number)
         if each is None or each.document is None:
             return

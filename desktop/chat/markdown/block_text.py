@@ -84,7 +84,7 @@ class BlockText(QTextBrowser):
         formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
-        """As plain text if it is too complex."""
+        """Shows plain text if it is too complex."""
         html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)

@@ -160,7 +160,7 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
 
 
 def reads_to_left(text: str) -> bool:
-    """By the script of its first letter."""
+    """Judged by the script of its first letter."""
     kinds = (bidirectional(letter) for letter in text[:FIRST_LETTERS])
     return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
 

@@ -49,7 +49,7 @@ class TextOwner(QFrame):
         pass
 
     def open_link(self, address: str) -> None:
-        """With a whole http or https address."""
+        """Called with a whole http or https address."""
 
 
 class TextSelection(QObject):

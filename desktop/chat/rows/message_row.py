@@ -82,7 +82,7 @@ class MessageRow(TextOwner):
         return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
-        """Shown while the pointer or focus is on the message; they keep their room."""
+        """Show them only while the pointer or focus is on the message; they keep their room."""
         self._hidden = QGraphicsOpacityEffect(buttons)
         self._hidden.setOpacity(0.0)
         buttons.setGraphicsEffect(self._hidden)

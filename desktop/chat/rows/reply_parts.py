@@ -56,7 +56,7 @@ class NumbersLine(QWidget):
             self._show_details(self._details)
 
     def fit(self) -> None:
-        """Hidden if its buttons leave it no room."""
+        """Hide the line if its buttons leave it no room."""
         parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
         beside = sum(each.sizeHint().width() + GAP for each in parts)
         has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)

@@ -85,7 +85,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """In the middle of the view."""
+        """Scroll it to the middle."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
@@ -197,7 +197,7 @@ class TranscriptView(QAbstractScrollArea):
         self._offer_jump()
 
     def _keep_range(self, end: int) -> None:
-        """Until the version turned to is drawn."""
+        """Keep the scroll range until the version turned to is drawn."""
         widget = self.messages.at(self._turned) if self._kept_range else None
         if widget is not None and not widget.is_drawn():
             return

@@ -158,7 +158,7 @@ class UserText(WholeText):
             self.set_text(self._text)
 
     def wished_width(self) -> int:
-        """With no line broken."""
+        """The width at which no line is broken."""
         if isinstance(self._shown, MarkdownBody):
             return max(map(_width, self._shown.blocks()), default=0)
         if self._shown is None:

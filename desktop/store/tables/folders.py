@@ -61,7 +61,7 @@ def begin_with(
 
 
 def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
-    """Out of their folder for None, or for one that is gone."""
+    """None, or a folder that is gone, is no folder."""
     connection.executemany(
         "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
         [(folder, chat) for chat in chats],

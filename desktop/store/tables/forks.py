@@ -61,7 +61,7 @@ def begin_from(
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """With its instructions and clock, so both share the KV cache."""
+    """A chat with the same instructions and clock: both share the KV cache."""
     title, created, system, reply_format, *others = connection.execute(
         "SELECT title, created, system, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ?",

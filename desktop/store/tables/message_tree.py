@@ -38,7 +38,7 @@ def delete(
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedMessages) -> None:
-    """Show what was deleted together, too."""
+    """Restore and show what was deleted together."""
     rows = connection.execute(
         "UPDATE messages SET deleted = NULL WHERE chat = ? AND deleted = ? RETURNING chosen, id",
         (gone.chat, gone.deleted),

@@ -109,8 +109,8 @@ def fitting_parent(
     is_reply: bool,
     chosen: int | None = None,
 ) -> int | None:
-    """`parent`, or if it has the same role an empty deleted message below it, with `chosen` unless
-    it is the newest."""
+    """Returns `parent`, or an empty deleted message below it if both have the same role. `chosen`
+    is set for a message that isn't the newest."""
     below_reply = parent is None or has_reply_row(connection, parent)
     if below_reply is not is_reply:
         return parent
@@ -136,7 +136,7 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 
 def choose_path(connection: sqlite3.Connection, message: int) -> None:
-    """Show all messages above it, too."""
+    """Show this message and all above it in place of their siblings."""
     _choose(connection, message, "1")
 
 
@@ -163,7 +163,7 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
 def read_path(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> list[Message]:
-    """With `chosen` as if it were shown."""
+    """The shown path, or the one with `chosen`."""
     replies.merge_parts(connection, chat)
     nodes = tree_of(connection, chat)
     highest = max((node.chosen for node in nodes), default=(0,))
@@ -208,7 +208,7 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> ChatPath | None:
-    """With `chosen` as if it were shown; None for a deleted chat."""
+    """The shown path, or the one with `chosen`; None for a deleted chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
