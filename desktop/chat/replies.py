@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TypeVar
+from typing import Any
 
 from PySide6.QtCore import Signal
 
@@ -25,8 +25,6 @@ from desktop.services import Controller, Services
 from desktop.store.settings import with_own
 from desktop.store.tables import replies
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
-
-T = TypeVar("T")
 
 SAVE_EVERY_S = 1.0
 # A step of a large model may take seconds; the user doesn't wait for a longer one.
@@ -193,9 +191,9 @@ class ReplyRun:
             await self._until_stopped(changed)
         return not self._stopped.is_set()
 
-    async def _until_stopped(self, work: asyncio.Future[T]) -> bool:
+    async def _until_stopped(self, work: asyncio.Future[Any]) -> bool:
         """False if the user stopped the reply first, which cancels the work."""
-        stopped = asyncio.ensure_future(self._stopped.wait())
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
             return work.done()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
@@ -133,9 +133,12 @@ class DocumentStrip(QScrollArea):
         self._fit()
 
     def show_draft(
-        self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
+        self,
+        documents: Sequence[DraftDocument],
+        seconds: Callable[[Document], float | None],
+        room: int | None,
     ) -> None:
-        """`seconds` to read each, by number; those over `room` tokens are marked."""
+        """`seconds` tells how long reading one takes; those over `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)
@@ -144,7 +147,7 @@ class DocumentStrip(QScrollArea):
                 chip.say(each.progress)
                 continue
             is_long = room is not None and estimated_tokens(document) > room
-            caption = caption_of(document, seconds.get(each.number))
+            caption = caption_of(document, seconds(document))
             if is_long:
                 caption = tr("{caption}: more than fits, choose parts").format(caption=caption)
             offers = document.paged and each.path is not None

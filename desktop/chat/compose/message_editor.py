@@ -38,8 +38,6 @@ class DraftEditor(QFrame):
         self._draft = draft
         self._documents, self._pictures = documents, documents.pictures
         self._refusals: list[Refusal] = []
-        # The documents of the draft that are shown, with the parts to read.
-        self._read: list[tuple[int, tuple[int, ...]]] = []
         self.text = ComposerText()
         self.strip = named(PictureStrip(), f"{name}Pictures")
         self.documents = DocumentStrip(f"{name}Documents")
@@ -61,8 +59,8 @@ class DraftEditor(QFrame):
         )
         self._pictures.changed.connect(self._on_pictures)
         self._pictures.refused.connect(self._on_refused)
-        for changed in (documents.changed, documents.progressed):
-            changed.connect(self._on_documents)
+        documents.changed.connect(self._on_changed)
+        documents.progressed.connect(self._on_documents)
 
     def take_data(self, data: QMimeData) -> None:
         self.say("")
@@ -127,23 +125,16 @@ class DraftEditor(QFrame):
         """Tokens that the documents may have."""
         return self._documents.room
 
+    def _on_changed(self, draft: Draft) -> None:
+        if draft is self._draft:
+            self._on_documents(draft)
+            # They may have been too long.
+            self.say("")
+
     def _on_documents(self, draft: Draft) -> None:
         if draft is self._draft:
-            seconds = {
-                each.number: self._documents.seconds(each.document)
-                for each in draft.documents
-                if each.document is not None
-            }
-            self.documents.show_draft(draft.documents, seconds, self._room())
+            self.documents.show_draft(draft.documents, self._documents.seconds, self._room())
             self._enable()
-            read = [
-                (each.number, each.document.places if each.document else ())
-                for each in draft.documents
-            ]
-            if read != self._read:
-                # They may have been too long.
-                self._read = read
-                self.say("")
 
     def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
