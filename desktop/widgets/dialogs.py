@@ -84,7 +84,7 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await chosen(dialog)), "")
 
 
 async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
@@ -93,7 +93,7 @@ async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
     dialog = named(QFileDialog(parent, title, start, kinds), "modelFileDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await chosen(dialog)), "")
 
 
 async def choose_files(parent: QWidget) -> list[str]:
@@ -102,7 +102,7 @@ async def choose_files(parent: QWidget) -> list[str]:
     dialog = named(QFileDialog(parent, tr("Add pictures or documents"), "", kinds), "pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    return await _chosen(dialog)
+    return await chosen(dialog)
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
@@ -110,10 +110,10 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
     dialog = named(QFileDialog(parent, title), "saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await chosen(dialog)), "")
 
 
-async def _chosen(dialog: QFileDialog) -> list[str]:
+async def chosen(dialog: QFileDialog) -> list[str]:
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.selectedFiles() if accepted else []
 

@@ -700,6 +700,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Speichern (Strg+Eingabe)</translation>
     </message>
     <message>
+        <source>Not added: a reply can&apos;t have pictures or documents.</source>
+        <translation>Nicht hinzugefügt: Eine Antwort kann keine Bilder oder Dokumente enthalten.</translation>
+    </message>
+    <message>
         <source>Add pictures or documents</source>
         <translation>Bilder oder Dokumente hinzufügen</translation>
     </message>
