@@ -224,7 +224,6 @@ def run_loop(loop: QEventLoop, life: Coroutine[Any, Any, int]) -> int:
 
 
 def _run_until_done(loop: QEventLoop, task: asyncio.Task[int]) -> bool:
-
     def stop(_task: asyncio.Task[int]) -> None:
         loop.stop()
 

@@ -328,7 +328,7 @@ def test_an_idle_engine_is_not_pinged(fast_ticks: None, monkeypatch: pytest.Monk
         await client.load(settings("fine"))
         await watch.until(lambda: not client._life._sent.is_set())
         before = len(pings)
-        await asyncio.sleep(5 * life.TICK_S)
+        await asyncio.sleep(5 * watchdog.TICK_S)
         assert len(pings) == before
         await client.ask(Flush()).last()
         await watch.until(lambda: len(pings) > before)
