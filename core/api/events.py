@@ -39,7 +39,7 @@ class Hello(Frozen):
 
 
 class Beat(Frozen):
-    """Sent every two seconds, and at a Ping.
+    """Answers a Ping.
 
     While `busy`, `progress` rises at least every `step_limit_s` seconds, or the work hangs.
     """

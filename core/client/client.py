@@ -44,6 +44,7 @@ class EngineClient:
             received=self._received,
             died=self._died,
             came_back=self._reload,
+            awaited=lambda: bool(self._requests.open_numbers),
         )
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None

@@ -37,7 +37,8 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """Calls `changed` with each new state and a reason or '', `died` with a death's reason."""
+    """Calls `changed` with each new state and a reason or '', `died` with a death's reason. While
+    `awaited()`, the worker has to answer pings."""
 
     def __init__(
         self,
@@ -48,16 +49,18 @@ class WorkerLife:
         received: Callable[[Event], None],
         died: Callable[[str], None],
         came_back: Callable[[], None],
+        awaited: Callable[[], bool],
     ) -> None:
         self._command = tuple(command)
         self._log_file = log_file
         self._changed, self._received = changed, received
-        self._died, self._came_back = died, came_back
+        self._died, self._came_back, self._awaited = died, came_back, awaited
         self._transport: Transport[Event] | None = None
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._watchdog = Watchdog()
+        self._sent = asyncio.Event()
         # Why we ended the current worker ourselves.
         self._reason = ""
         self._ended = False
@@ -106,6 +109,8 @@ class WorkerLife:
     async def send(self, command: Command) -> None:
         if self._transport is None:
             raise EngineDiedError("The engine is not running.")
+        # Before it is sent, which a stopped process delays.
+        self._sent.set()
         await self._transport.send(command)
 
     async def _spawn(self) -> None:
@@ -161,16 +166,18 @@ class WorkerLife:
     async def _keep_watch(self) -> None:
         before = Health.ALIVE
         while True:
+            if self._watchdog.at_rest and not self._awaited():
+                self._sent.clear()
+                await self._sent.wait()
+            self._ping()
             await asyncio.sleep(TICK_S)
             health = self._watchdog.tick()
             if health is Health.LOST:
                 self.replace(REPLACED_WORDS)
                 return
-            if health is Health.SILENT and before is Health.ALIVE:
-                self._changed(EngineState.SILENT, "")
-                self._ping()
-            elif health is Health.ALIVE and before is Health.SILENT:
-                self._changed(EngineState.READY, "")
+            if health is not before:
+                alive = health is Health.ALIVE
+                self._changed(EngineState.READY if alive else EngineState.SILENT, "")
             before = health
 
     def _ping(self) -> None:

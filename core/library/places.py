@@ -23,6 +23,7 @@ from core.gguf.library import (
     lm_studio_folders,
     models_below,
     ollama_folders,
+    ollama_name,
 )
 
 OURS = "Waymark"
@@ -60,6 +61,15 @@ def models_of(folder: Path) -> list[FoundModel]:
     return _once_a_program([*_below(folder, ""), *models_below(folder)])
 
 
+def model_at(path: Path) -> FoundModel | None:
+    """The model folder or GGUF file at this path."""
+    if os.path.isdir(path):
+        found = next(_below(path, ""), None)
+        return found if found is not None and found.path == path else None
+    name = ollama_name(path) or published_name(str(path))
+    return FoundModel(path, name, "", None) if os.path.isfile(path) else None
+
+
 def watched_folders(
     ours: Path,
     added: Sequence[Path] = (),
@@ -75,7 +85,7 @@ def watched_folders(
 
 
 def folders_below(places: Sequence[Path]) -> list[Path]:
-    level = [each for each in dict.fromkeys(places) if each.is_dir()]
+    level = [each for each in dict.fromkeys(places) if os.path.isdir(each)]
     found: list[Path] = []
     for _ in range(_WATCHED_DEPTH):
         found += level
@@ -91,7 +101,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
     found = _model(folder)
     if found is not None:
         return (found,)
-    places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
+    places = [folder / "hub"] if os.path.isdir(folder / "hub") else [folder]
     below = (_model(each) for place in places for each in _entries(place))
     files = (each.path for each in models_below(folder))
     return tuple(sorted({*(each for each in below if each), *files}))

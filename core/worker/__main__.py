@@ -30,12 +30,11 @@ from core.api.commands import (
     Ping,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
-from core.api.events import Answer, Done, Event, Failed, Finished, Hello, Last, Prepared
+from core.api.events import Answer, Beat, Done, Event, Failed, Finished, Hello, Last, Prepared
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import become_child
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
-from core.watchdog import Heartbeat
 from core.worker.inbox import Entry, Inbox, Work
 
 if TYPE_CHECKING:
@@ -121,11 +120,9 @@ class Worker:
         self._handlers = engine.handlers(outbox.emit)
         self._inbox = Inbox(outbox.emit)
         self._idle = IdleWriter(engine, checks)
-        self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
         self._side_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="side")
 
     def run(self) -> None:
-        self._heartbeat.start()
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
             entry = self._inbox.take(self._idle.wait_s)
@@ -163,7 +160,9 @@ class Worker:
         if isinstance(command, Cancel):
             self._inbox.cancel(command.target)
         elif isinstance(command, Ping):
-            self._heartbeat.beat()
+            progress, limit_s = watchdog.progress(), watchdog.step_limit_s()
+            busy = self._inbox.busy
+            self._outbox.emit(Beat(busy=busy, progress=progress, step_limit_s=limit_s))
         elif isinstance(command, OfPicture | CountTokens | EditReply):
             self._side_thread.submit(self._answer_aside, command)
         else:

@@ -2676,6 +2676,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Modell: {name}</translation>
     </message>
     <message>
+        <source>Other folders</source>
+        <translation>Andere Ordner</translation>
+    </message>
+    <message>
         <source>No models of LM Studio, Ollama or Hugging Face</source>
         <translation>Keine Modelle von LM Studio, Ollama oder Hugging Face</translation>
     </message>
@@ -3482,6 +3486,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>On: programs with the key can connect.</source>
         <translation>An: Programme mit dem Schlüssel können sich verbinden.</translation>
+    </message>
+    <message>
+        <source>{file} could not be deleted: {reason}.</source>
+        <translation>{file} konnte nicht gelöscht werden: {reason}.</translation>
     </message>
     <message>
         <source>Starting the local server</source>
