@@ -1,7 +1,7 @@
-"""The kernels of this machine by precision, and what a model's weights cost with them.
+"""This machine's kernels by precision, and what a model's weights cost with them.
 
-A generated token takes the bytes of the weights over the bytes a second of one row, a prompt its
-multiplications over those a second of many rows. Recurrent layers come on top.
+A generated token takes the weights' bytes over the bytes a second of one row, a prompt its
+multiplications over those a second of many. Recurrent layers come on top.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ STATE_STEP, STATE_PROMPT = 16.0, 0.9
 
 
 class EngineNotes:
-    """The measurements in the engine's own `folder`; ones that it hasn't made yet are kept in
-    `known`."""
+    """The engine's measurements in its `folder`; ones that it lacks are kept in `known`."""
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -49,8 +48,8 @@ class EngineNotes:
 
 
 class Machine:
-    """`rates` are measurements by format. With `again` they are measured once more, and the faster
-    counts: another program may have slowed the first."""
+    """`rates` are measurements by format; `again` repeats them, and the faster counts: another
+    program may have slowed the first."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class Machine:
         return Chooser(measures=True, notes=self._notes).faster_type()
 
     def speeds(self) -> tuple[Speed, ...]:
-        """Speeds of plain weights, in the order in which an automatic choice tries them."""
+        """For plain weights, in the order of an automatic choice."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual

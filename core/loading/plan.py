@@ -118,7 +118,7 @@ def may_stay_blocks(spec: TensorSpec) -> bool:
 
 
 class ModelPlan:
-    """The model is built without data once for each type, in the time for `looking`. Raises
+    """Builds the model without data once for each type, in the time for `looking`. Raises
     SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError."""
 
     def __init__(self, container: Container, looking: LookingTime | None = None) -> None:
@@ -159,8 +159,8 @@ class ModelPlan:
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
-        """The default includes an MTP head if steps can take several tokens. Raises a
-        WaymarkError where files and settings don't fit."""
+        """By default with an MTP head if steps can take several tokens. Raises a WaymarkError where
+        files and settings don't fit."""
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
@@ -171,9 +171,6 @@ class ModelPlan:
         specs = self._skeleton(torch.bfloat16, False).specs
         found = (self.container.blocks(name) for name in specs if may_stay_blocks(specs[name]))
         return sorted({each[0].name for each in found if each is not None})
-
-    def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-        return self.held(dtype, kernels).num_bytes
 
     def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         if dtype not in DTYPES:
@@ -189,7 +186,7 @@ class ModelPlan:
         return found if with_mtp or not found.has_mtp else found.headless()
 
     def _with_head(self, dtype: torch.dtype) -> _Skeleton | None:
-        """The head is used completely or not at all. Other faults are found without it too."""
+        """The head is used completely or not at all; other faults are found without it."""
         try:
             found = self._without_data(dtype, True)
         except (RequestCancelled, SlowFolderError):
@@ -271,7 +268,7 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """With the most that is needed in addition while a packed layer is read or a wide one
+        """With the most that is needed besides while a packed layer is read or a wide one
         computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)

@@ -67,7 +67,7 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 def family_of(config: Mapping[str, Any]) -> Family:
-    """The family that config.json names. Raises UnknownArchitectureError."""
+    """Raises UnknownArchitectureError."""
     model_type = config.get("model_type")
     family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:

@@ -1,8 +1,6 @@
-"""The GGUF files of a model as a container: tensors under published names, made by recipes.
-
-Rows of a published tensor may be anywhere in a file, so another thread digests files from front to
-back while tensors are read. Sizes and times of the files show that both read the same.
-"""
+"""The GGUF files of a model as a container of tensors under published names. Rows of a tensor may
+be anywhere in a file, so another thread digests the files meanwhile; their sizes and times show
+that both read the same."""
 
 from __future__ import annotations
 

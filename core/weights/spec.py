@@ -101,7 +101,7 @@ def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
 
 
 def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
-    """The bytes that one slice takes besides while it is transposed or quantised."""
+    """What one slice takes besides while it is transposed or quantised."""
     if Use.MATRIX not in spec.use:
         return 0
     copies = spec.transposed + (not spec.format(formats).is_plain)
@@ -128,11 +128,8 @@ def _numbers_bytes(spec: TensorSpec, whole: int, formats: WeightFormats) -> int:
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
-    """The numbers of rows of the slices in which a tensor is read; a stack in whole matrices.
-
-    A stack is sliced even if it stays plain: its matrices are packed one by one, and would be in
-    memory twice.
-    """
+    """The rows of each slice in which a tensor is read; a stack in whole matrices, sliced even if
+    it stays plain: its matrices are packed one by one, and would be in memory twice."""
     held = Use.TABLE in spec.use and not formats.rows_from_file
     plain = spec.stack is None and spec.format(formats).is_plain
     whole = held or plain or Use.MATRIX not in spec.use

@@ -204,7 +204,6 @@ def describe(facts: ModelFacts) -> str:
 
 
 def speed(way: Way | None) -> str:
-    """Measured on this machine."""
     if way is None or not way.step_s:
         return ""
     words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 from PySide6.QtCore import QLocale
 
 from core.api.model_info import LoadFacts, PrecisionChoice, TooLarge
@@ -94,6 +95,15 @@ def test_a_reply_is_summed_up_in_one_line() -> None:
     assert numbers.numbers_text(stats) == (
         "1,204 of 1,260 tokens reused · 56 read · 1 image reused · first token 0.4 s · 28 tokens/s"
     )
+
+
+def test_numbers_of_an_imported_chat_can_be_shown_or_are_refused() -> None:
+    for nonsense in ('"ttft_s": 1e300', '"prefill_s": NaN', f'"prompt_tokens": {10**30}'):
+        with pytest.raises(ValidationError):
+            RequestStats.model_validate_json(f"{{{nonsense}}}")
+    stats = RequestStats.model_validate_json('{"ttft_s": 1e18, "draft": {"drafted": 1}}')
+    assert numbers.describe_drafts(stats) == "" and "tokens reused" in numbers.numbers_text(stats)
+    assert numbers.format_count(2**70) == numbers.format_count(2**63 - 1)
 
 
 def test_the_line_leaves_out_what_is_not_known() -> None:
