@@ -94,11 +94,8 @@ class Wakefulness(QObject):
 
 
 async def _stay_awake() -> None:
-    """For LONGEST_S at most.
-
-    A system's own program does it as long as its child `cat` runs, which ends when this process
-    closes its input or dies. Windows ends it with the thread that asked.
-    """
+    """For LONGEST_S at most: a system's program does it as long as its child `cat` runs, which ends
+    when this process closes its input or dies."""
     await asyncio.sleep(PATIENCE_S)
     if sys.platform == "win32":
         ctypes.windll.kernel32.SetThreadExecutionState(CONTINUOUS | SYSTEM_REQUIRED)
@@ -176,7 +173,7 @@ class Tray(QObject):
         return self._settings.settings.background.notify or self._window.isHidden()
 
     def follow(self) -> None:
-        """Call when the window was shown or hidden."""
+        """Called when the window is shown or hidden."""
         # A tray may come later than the window.
         self.icon.setVisible(self._wanted and self.available)
 

@@ -86,7 +86,7 @@ class CompareController(Controller):
             self.changed.emit()
 
     def digests(self) -> set[str]:
-        """The files that a reply needs if it is kept."""
+        """Files of a reply that may be kept."""
         return {each.digest for each in self._asked[1]}
 
     def forget(self) -> None:
@@ -94,7 +94,6 @@ class CompareController(Controller):
         self.sides, self._asked = (), ("", ())
 
     def keep(self, side: Side) -> None:
-        """Store the reply as a chat."""
         if side.reply is not None and not side.kept:
             side.kept = True
             self._tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))

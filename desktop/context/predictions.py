@@ -1,7 +1,6 @@
 """How long an action on a message would take, in its button's tool tip.
 
-The engine answers without changing anything. It is asked once the pointer or the focus rests on a
-button, but not during a reply.
+The engine is asked once the pointer or the focus rests on a button, but not during a reply.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Predictions(Controller):
             self._rest.start()
 
     async def of_models(self) -> dict[str, str]:
-        """The wait of the shown chat after loading each model that has answered before, by name."""
+        """The shown chat's wait after a load, by the names of models that have answered before."""
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}

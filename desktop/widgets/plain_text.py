@@ -55,7 +55,7 @@ def breakable(text: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Also for a part of what `breakable` made."""
+    """Undoes `breakable`, also for a part."""
     for invisible in ("\N{ZERO WIDTH SPACE}", "\N{WORD JOINER}"):
         text = text.replace(invisible, "")
     return text.replace("\N{NO-BREAK SPACE}", " ")

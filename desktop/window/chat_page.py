@@ -38,7 +38,7 @@ from desktop.widgets.plain import announce
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
-# Of a finished reply to a screen reader, in characters: some two minutes.
+# Characters of a finished reply that a screen reader is given: some two minutes.
 MOST_SPOKEN = 2_000
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier

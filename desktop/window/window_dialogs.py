@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -51,8 +51,6 @@ class NotSavedError(WaymarkError, title="The picture was not saved"): ...
 
 
 class WindowDialogs(QObject):
-    """Each dialog is made when it is first shown."""
-
     def __init__(self, parts: WindowParts, page: ChatPage, window: QWidget) -> None:
         super().__init__(window)
         self._parts, self._page, self._window = parts, page, window
@@ -132,7 +130,6 @@ class WindowDialogs(QObject):
         self._search.begin(words)
 
     def open_hit(self, hit: Hit) -> None:
-        """Show the message with the match marked."""
         if hit.message:
             self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
         else:
@@ -141,19 +138,15 @@ class WindowDialogs(QObject):
 
     async def _show_hit(self, hit: Hit) -> None:
         await self._parts.chat.open_at(hit.chat, hit.message)
-        place = self._parts.transcript.place_of(hit.message)
-        if place is not None and hit.extract.match and not hit.in_document:
-            self._page.find_bar.look_for(hit.extract.match, place)
+        place, match = self._parts.transcript.place_of(hit.message), hit.extract.match
+        if place is not None and match and not hit.in_document:
+            self._page.find_bar.look_for(match, place)
         elif place is not None:
             self._page.transcript.show_message(place)
-            self._show_found(self._parts.transcript.rows[place].message.documents, hit)
-
-    def _show_found(self, documents: Sequence[Document], hit: Hit) -> None:
-        """Open the document that the match is in."""
-        for each in documents:
-            if hit.in_document and any(hit.extract.match in part for part in each.parts):
-                self.open_document(each, words=hit.extract.match)
-                return
+            documents = self._parts.transcript.rows[place].message.documents
+            holding = (each for each in documents if any(match in part for part in each.parts))
+            if hit.in_document and (found := next(holding, None)) is not None:
+                self.open_document(found, words=match)
 
     def choose_model(self) -> None:
         self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
