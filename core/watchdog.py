@@ -1,7 +1,7 @@
 """Watchdog of the engine's process: progress, and when to replace the process.
 
-The thread that computes counts what it finishes. While an answer is awaited, the window pings every
-two seconds, and the thread that reads commands answers with that count, also while kernels compute,
+The computing thread counts what it finishes. While an answer is awaited, the window pings every two
+seconds, and the thread that reads commands answers with that count, also while kernels compute,
 since they release the interpreter lock. An idle process is not pinged.
 """
 
@@ -43,13 +43,12 @@ def step_limit_s() -> float:
 
 
 def attention_limit_s(rows: int, keys: int) -> float:
-    """Seconds that attention of `rows` tokens over `keys` tokens may take."""
     return STEP_LIMIT_S + rows * keys * _PAIR_FLOPS / _SLOW_FLOPS
 
 
 @contextlib.contextmanager
 def step_limit(seconds: float) -> Iterator[None]:
-    """For a compiler, a driver, a slow disk."""
+    """Set a limit for a compiler, a driver, a slow disk."""
     _limits.append(max(seconds, _limits[-1]))
     try:
         yield

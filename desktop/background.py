@@ -194,8 +194,8 @@ class Tray(QObject):
             return
         self.follow()
         cast(QApplication, QApplication.instance()).alert(self._window)
-        place = self._chats.place_of(live.chat)
-        title = " ".join(self._chats.chats[place].title.split()) if place is not None else ""
+        chat = self._chats.chat_of(live.chat)
+        title = " ".join(chat.title.split()) if chat else ""
         failed = reply.state is ReplyState.FAILED
         words = tr("The reply failed.") if failed else tr("The reply is finished.")
         self._told = live.chat

@@ -111,6 +111,9 @@ def describe_load(load: LoadFacts) -> str:
     else:
         words = tr("Loaded in {}, including {} to arrange the weights.")
     words = words.format(format_seconds(load.seconds), format_seconds(load.packing_s))
+    if load.token_bytes:
+        read = tr("Each token of a reply reads {} of weights.")
+        words = f"{words} {read.format(format_bytes(load.token_bytes))}"
     if load.slowed_by:
         slower = tr("Replies are slower than they could be: {}.")
         words = f"{words} {slower.format(load.slowed_by)}"

@@ -36,7 +36,8 @@ class HeldCheckpoint(Place):
 
 
 class Miss(Frozen):
-    """Why tokens were prefilled again, from which on, in which message (without system)."""
+    """Why tokens were prefilled again, from `token` on, in which message (the system's not
+    counted)."""
 
     reason: MissReason
     token: Whole
@@ -69,8 +70,8 @@ class CacheBytes(Frozen):
 
 
 class DraftCounts(Frozen):
-    """`cycles` are all steps but the first token's, `empty` those without a draft, `rejected` those
-    whose whole draft was rejected."""
+    """`cycles` are all steps but the first token's; `empty` had no draft, of `rejected` the whole
+    was rejected."""
 
     cycles: Whole = 0
     drafted: Whole = 0
@@ -80,7 +81,7 @@ class DraftCounts(Frozen):
 
 
 class RemoteReport(Frozen):
-    """The host that wrote a reply, and the counters that it reported."""
+    """A reply's host, and the counters that it reported."""
 
     host: str
     prompt: bool = False
@@ -90,9 +91,9 @@ class RemoteReport(Frozen):
 class RequestStats(Frozen):
     """prompt = reused + evaluated tokens.
 
-    `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are token indices
-    without the system message's.
+    `ttft_s` is the time to the first token, `prefill_s` the model's part of it. `disk_trouble`: why
+    contexts can't be kept on disk now. `message_starts` are token indices, without the system
+    message's.
     """
 
     prompt_tokens: Whole = 0

@@ -1,4 +1,4 @@
-"""The worker's life: start it, listen to it, and replace it when it dies or hangs."""
+"""Starts the worker, listens to it, and replaces it when it dies or hangs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """Calls `changed` with each new state and a reason or '', `died` with the reason of a death.
-    While `awaited()`, the worker has to answer pings."""
+    """Calls `changed` with each new state and a reason or '', `died` with a death's reason. While
+    `awaited()`, the worker has to answer pings."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class WorkerLife:
         return self._transport.pid if self._transport else None
 
     async def start(self) -> None:
-        """Start a worker, with no deaths counted. Raises EngineDiedError."""
+        """Forget deaths and start a worker. Raises EngineDiedError."""
         self._deaths.clear()
         self._ended = False
         self._changed(EngineState.STARTING, "")
@@ -120,20 +120,18 @@ class WorkerLife:
         )
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
-        except BaseException as error:
-            # Also when cancelled: nothing else knows of this worker yet, and would end it.
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            if not isinstance(error, TimeoutError | ProtocolError):
-                raise
+            speaks = isinstance(hello, Hello) and hello.protocol == PROTOCOL_VERSION
+            if speaks and not self._ended:
+                self._transport = transport
+                return
+        except (TimeoutError, ProtocolError) as error:
             raise EngineDiedError(f"The engine's first message can't be read: {error}.") from error
-        speaks = isinstance(hello, Hello) and hello.protocol == PROTOCOL_VERSION
-        if not speaks or self._ended:
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            words = "The engine was closed." if self._ended else transport.describe_end()
-            raise EngineDiedError(words)
-        self._transport = transport
+        finally:
+            # Also when cancelled: nothing else knows of this worker yet, and would end it.
+            if self._transport is not transport:
+                transport.kill()
+                await transport.stop(STOP_PATIENCE_S)
+        raise EngineDiedError("The engine was closed." if self._ended else transport.describe_end())
 
     async def _keep_alive(self) -> None:
         while True:

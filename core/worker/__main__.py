@@ -1,5 +1,5 @@
-"""`python -m core.worker`, the engine's process: a reader thread parses commands, the main thread
-computes, a side thread describes pictures and counts tokens."""
+"""`python -m core.worker`, the engine's process: one thread parses commands, the main one computes,
+a third describes pictures and counts tokens."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
-        last event."""
+        """Send an event. If it is too large, a request's last event becomes a Failed; others raise
+        ProtocolError."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -88,7 +88,7 @@ class Outbox:
 
 class IdleWriter:
     """Writes contexts to disk when idle, a segment at a time. `wait_s` is the wait before the next
-    `step`, None for ever. With `checks`, invariants are asserted at the end."""
+    `step`, None for ever. `checks` asserts invariants at the end."""
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -186,8 +186,8 @@ class Worker:
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias that lasts as
-    long as the process."""
+    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias for this
+    process's life."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
@@ -200,7 +200,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """Salted, so that the log may outlive a deleted chat."""
+    """Salted: the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()

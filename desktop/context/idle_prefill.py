@@ -27,7 +27,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Controller, Services
 from desktop.store.settings import with_own
-from desktop.store.tables import messages
+from desktop.store.tables import fields, messages
 from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
 
 # Drafts from this many characters on are prefilled: about a chunk of 512 tokens.
@@ -186,7 +186,7 @@ class IdlePrefill(Controller):
 
     async def _read_begun(self, message: Message, text: str) -> None:
         """Prefill up to the edit, where the new version goes on."""
-        ids = await self._chat.edited_ids(message, messages.storable(text))
+        ids = await self._chat.edited_ids(message, fields.storable(text))
         place = self._chat.transcript.place_of(message.id)
         if ids is None or not ids.pauses or place is None or message.reply is None:
             return

@@ -24,7 +24,7 @@ from desktop.chat.rows.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Controller, Services
-from desktop.store.tables import messages
+from desktop.store.tables import messages, replies
 from desktop.store.tables.records import ChatPath, Message
 from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
 
@@ -61,7 +61,7 @@ class Predictions(Controller):
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}
-        speeds = await self._database.run(messages.prefill_speeds)
+        speeds = await self._database.run(replies.prefill_speeds)
         tokens = context_used(answered[1])
         return {name: another_model_words(tokens, tokens * each) for name, each in speeds.items()}
 

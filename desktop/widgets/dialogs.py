@@ -104,16 +104,16 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
     dialog = named(QFileDialog(parent, title), "saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await chosen(dialog)), "")
 
 
 async def _existing(dialog: QFileDialog, mode: QFileDialog.FileMode) -> list[str]:
     dialog.setFileMode(mode)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    return await _chosen(dialog)
+    return await chosen(dialog)
 
 
-async def _chosen(dialog: QFileDialog) -> list[str]:
+async def chosen(dialog: QFileDialog) -> list[str]:
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.selectedFiles() if accepted else []
 

@@ -85,10 +85,10 @@ class HeaderBar(QFrame):
         self.instructions.setAccessibleName(said)
 
     def _show_title(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
+        chat = self._chats.chat_list.chat_of(self._chats.shown)
         folder = self._chat.folder
-        if place is not None:
-            title = self._chats.chat_list.chats[place].title
+        if chat is not None:
+            title = chat.title
         elif folder is None:
             title = tr("New chat")
         else:

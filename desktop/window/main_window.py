@@ -238,7 +238,7 @@ class MainWindow(QMainWindow):
         field = self.page.composer.text
         typed = field.document().isModified() or bool(field.attached)
         begun = typed or self._parts.chats.shown is not None
-        if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
+        if not begun and isinstance(last, int) and self._parts.chat_list.chat_of(last) is not None:
             self._parts.chat.open(last)
         self._parts.chats.shown_changed.connect(self._note_chat)
         if begun:

@@ -16,7 +16,6 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
-from core.api.events import ImageRendered
 from core.api.limits import PICTURE_BEGINNING, picture_format
 from desktop.compare.compare_dialog import CompareDialog
 from desktop.documents.document_dialog import Choose, DocumentDialog
@@ -253,26 +252,22 @@ class WindowDialogs(QObject):
         dialog.show()
 
     async def _render(self, viewer: PictureViewer, width: int, height: int) -> None:
-        picture, why = viewer.picture, ""
-        rendered: ImageRendered | None = None
+        picture, image, why = viewer.picture, QImage(), ""
         try:
-            rendered = await self._parts.pictures.render(picture, width, height)
+            image = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
             why = error_text(error)
         # The viewer may be closed by now, or show another picture.
         if not shiboken6.isValid(viewer) or viewer.picture is not picture:
             return
-        if rendered is None:
+        if why:
             viewer.show_error(why)
         else:
-            viewer.show_pixels(rendered)
+            viewer.show_pixels(image)
 
     async def _copy(self, viewer: PictureViewer, picture: Picture) -> None:
         size = within(picture.size, MOST_PIXELS)
-        rendered = await self._parts.pictures.render(picture, size.width(), size.height())
-        width, height = rendered.width, rendered.height
-        kind = QImage.Format.Format_RGBA8888
-        image = QImage(rendered.pixels, width, height, 4 * width, kind).copy()
+        image = await self._parts.pictures.render(picture, size.width(), size.height())
         if sys.platform == "linux":
             # Otherwise Qt encodes it at each paste, which blocks the window.
             data = QMimeData()

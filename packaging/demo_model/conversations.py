@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import small_talk
-from picture_talk import TIMES, ask
-from wording import ORDINALS, Question, sentence, typed
+from picture_talk import ask
+from wording import ORDINALS, sentence, typed
 from world import Scene
 
 PICTURE_WEIGHTS = {
@@ -56,7 +56,6 @@ class Plan:
     share_thinking: float = 0.1
     held_out: bool = False
     # What a model gets wrong most can be asked more often than it comes by itself.
-    share_several: float = 0.0
     share_told: float = 0.38
     share_invented_names: float = 0.4
     weights: dict[str, float] = field(default_factory=lambda: dict(PICTURE_WEIGHTS))
@@ -74,25 +73,15 @@ class Talk:
         kinds = self.plan.weights
         return self.rng.choices(list(kinds), list(kinds.values()))[0]
 
-    def ask(self, scene: Scene, kind: str) -> Question:
-        """A question about a scene; its words fit several shapes as often as the plan asks."""
-        question = ask(self.rng, scene, kind)
-        if self.plan.share_several and self.rng.random() < self.plan.share_several:
-            for _ in range(20):
-                if any(f"is there {times}" in question.clause for times in TIMES.values()):
-                    break
-                question = ask(self.rng, scene, kind)
-        return question
-
     def about(self, number: int, named: bool, shown: tuple[int, ...] = ()) -> Turn:
         """A question about picture `number` (from 0), which is named if `named`."""
         rng, kind = self.rng, self.picture_kind()
-        question = self.ask(self.scenes[self.shown[number]], kind)
+        question = ask(rng, self.scenes[self.shown[number]], kind)
         if not named:
             text = typed(rng, question.asked + question.mark)
             return Turn(kind, text, sentence(question), shown, question.thought)
         asked = question.asked.replace("this picture", "the picture").removesuffix(" here")
-        asked = asked.replace(" in the picture", "").replace("Where in the", "Where in the")
+        asked = asked.replace(" in the picture", "")
         ordinal = ORDINALS[number]
         inside = f"in the {ordinal} picture"
         if "picture" in asked:
@@ -160,7 +149,7 @@ class Talk:
         """The pair with its question as typed by somebody."""
         return typed(self.rng, pair[0]), pair[1]
 
-    def next_turn(self, without_pictures: bool) -> Turn:
+    def next_turn(self) -> Turn:
         draw = self.rng.random()
         if self.shown and draw < 1 - self.plan.share_told:
             return self.look_again()
@@ -181,7 +170,7 @@ class Talk:
         talk.thinking = rng.random() < plan.share_thinking
         for index in range(turns):
             count = shows.count(index)
-            turn = self.show(count) if count else self.next_turn(not pictures)
+            turn = self.show(count) if count else self.next_turn()
             talk.turns.append(turn)
         return talk
 

@@ -63,7 +63,7 @@ def _of_two_names(rng: random.Random) -> str:
     return first[: rng.randint(1, len(first))] + last[rng.randrange(len(last)) :].lower()
 
 
-def random_fact(rng: random.Random, name: str, held_out: bool, invented: float = 0.4) -> Fact:
+def random_fact(rng: random.Random, name: str, held_out: bool, invented: float) -> Fact:
     """A fact of a sort with a random value."""
     if name == "name":
         return Fact(name, random_name(rng, held_out, invented))

@@ -61,25 +61,21 @@ class Scene:
         return "|".join(f"{t.cell}{t.size}{t.colour}{t.shape}" for t in self.things)
 
 
-def random_scene(rng: random.Random, most_things: int = MOST_THINGS) -> Scene:
-    """A scene of one to `most_things` things in different cells, whatever its split."""
-    count = rng.randint(1, most_things)
-    cells = sorted(rng.sample(range(len(PLACES)), count))
-    things = [
-        Thing(rng.choice(SHAPES), rng.choice(list(COLOURS)), rng.choice(SIZES), cell)
-        for cell in cells
-    ]
-    return Scene(tuple(things))
-
-
 def is_held_out(scene: Scene) -> bool:
     """True for validation and test scenes: one in ten, by its contents alone."""
     return hashlib.sha256(scene.key().encode()).digest()[0] % 10 == 0
 
 
-def draw_scene_from(rng: random.Random, held_out: bool, most_things: int = MOST_THINGS) -> Scene:
+def draw_scene_from(rng: random.Random, held_out: bool) -> Scene:
+    """A scene of one to MOST_THINGS things in different cells, of a split."""
     while True:
-        scene = random_scene(rng, most_things)
+        count = rng.randint(1, MOST_THINGS)
+        cells = sorted(rng.sample(range(len(PLACES)), count))
+        things = [
+            Thing(rng.choice(SHAPES), rng.choice(list(COLOURS)), rng.choice(SIZES), cell)
+            for cell in cells
+        ]
+        scene = Scene(tuple(things))
         if is_held_out(scene) == held_out:
             return scene
 

@@ -148,8 +148,9 @@ def test_what_was_restored_is_placed() -> None:
     [
         (LoadFacts(), ""),
         (
-            LoadFacts(seconds=7.5, packing_s=1.31),
-            "Loaded in 7.5 s, including 1.3 s to arrange the weights.",
+            LoadFacts(seconds=7.5, packing_s=1.31, token_bytes=463_500_000),
+            "Loaded in 7.5 s, including 1.3 s to arrange the weights. "
+            "Each token of a reply reads 463.5 MB of weights.",
         ),
         (
             LoadFacts(seconds=2.1, packing_s=1.3, from_disk=True),
