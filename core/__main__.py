@@ -1,5 +1,5 @@
-"""`python -m core PROGRAM ...`: the installed app's executable runs a program as `python -m PROGRAM
-...` would."""
+"""`python -m core PROGRAM ...`: the installed app's executable runs a program as `python -m`
+would."""
 
 from __future__ import annotations
 

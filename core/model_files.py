@@ -1,5 +1,5 @@
-"""Limits on the size of a model folder's small files, and on the time for all: a sparse file of
-gigabytes, or a device behind a link, must not fill this process's memory."""
+"""Limits on the size of a model folder's small files and on the time for all: a sparse file of
+gigabytes, or a device behind a link, must not fill the memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ JsonObject = dict[str, Any]
 
 
 def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
-    """Raises MissingFileError if `path` is no file, and `broken` for one that is too large."""
+    """Raises MissingFileError, and `broken` for a file that can't be read or has more than `most`
+    bytes."""
     name = f"{path.parent.name}/{path.name}"
     try:
         if not path.is_file():
@@ -52,7 +53,7 @@ def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES
 
 
 class LookingTime:
-    """Limits the time spent inside all its `with` blocks."""
+    """Limits the total time inside its `with` blocks."""
 
     def __init__(self, check: Callable[[], None] = lambda: None, seconds: float = FOLDER_S) -> None:
         self._check, self._left = check, seconds

@@ -1,17 +1,17 @@
-"""Watchdog of the engine's process: progress, heartbeats, and when to replace the process.
+"""Watchdog of the engine's process: progress, and when to replace the process.
 
-The thread that computes counts what it finishes. A heartbeat thread sends that count every two
-seconds, also while kernels compute, since they release the interpreter lock.
+The computing thread counts what it finishes. While an answer is awaited, the window pings every two
+seconds, and the thread that reads commands answers with that count, also while kernels compute,
+since they release the interpreter lock. An idle process is not pinged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from core.api.events import Beat, Event
+from core.api.events import Beat
 
 # The longest usual step of a request is one product of a run with one matrix: seconds, on a slow
 # machine with a large model.
@@ -19,12 +19,11 @@ STEP_LIMIT_S = 20.0
 # Attention of a layer reports no progress within. Multiplications for a pair of tokens are at most
 # four times the width of a large model; a slow machine does this many a second.
 _PAIR_FLOPS, _SLOW_FLOPS = 4.0 * 8192, 2e10
-BEAT_S = 2.0
 TICK_S = 2.0
-# Torch may take long to import before the first heartbeat.
+# Torch may take long to import before the first answer.
 SILENT_AT_START_TICKS = 60
-# After 8 s of silence the worker is asked for a sign; it has as long again to answer. One that
-# beats without progress has the limit it announced, and half of this again.
+# A worker is noticed after 8 s of silence, and lost after as long again. One that answers without
+# progress has the limit it announced, and half of this again.
 NOTICED_TICKS = 4
 
 _count = [0]
@@ -44,41 +43,18 @@ def step_limit_s() -> float:
 
 
 def attention_limit_s(rows: int, keys: int) -> float:
-    """Seconds that attention of `rows` tokens over `keys` tokens may take."""
     return STEP_LIMIT_S + rows * keys * _PAIR_FLOPS / _SLOW_FLOPS
 
 
 @contextlib.contextmanager
 def step_limit(seconds: float) -> Iterator[None]:
-    """For a compiler, a driver, a slow disk."""
+    """Set a limit for a compiler, a driver, a slow disk."""
     _limits.append(max(seconds, _limits[-1]))
     try:
         yield
     finally:
         _limits.pop()
         report_progress()
-
-
-class Heartbeat:
-    """`emit` and `busy` are called from its thread too."""
-
-    def __init__(self, emit: Callable[[Event], None], busy: Callable[[], bool]) -> None:
-        self._emit = emit
-        self._busy = busy
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
-
-    def beat(self) -> None:
-        self._emit(Beat(busy=self._busy(), progress=progress(), step_limit_s=step_limit_s()))
-
-    def _run(self) -> None:
-        pause = threading.Event()
-        # The thread that reads commands notices a window that is gone, and ends the process.
-        with contextlib.suppress(OSError, ValueError):
-            while True:
-                self.beat()
-                pause.wait(BEAT_S)
 
 
 class Health(enum.Enum):
@@ -96,6 +72,11 @@ class Watchdog:
         self._silent_ticks = 0
         self._stuck_ticks = 0
         self._last: Beat | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """The worker has answered the last ping, and has nothing to do."""
+        return self._last is not None and not self._last.busy and self._silent_ticks <= 1
 
     def heard(self, beat: Beat | None = None) -> None:
         self._silent_ticks = 0

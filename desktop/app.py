@@ -1,8 +1,7 @@
 """Start, run and stop the app.
 
-Closing stores everything and ends the engine before the loop stops. If the display is lost (the X
-server died, a remote session was cut), Qt leaves its event loop; the loop still runs long enough to
-store everything and end the engine.
+Closing stores everything and ends the engine before the loop stops, also if the display is lost
+(the X server died, a remote session was cut) and Qt leaves its event loop.
 """
 
 from __future__ import annotations
@@ -179,10 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class GarbageCollector(QObject):
-    """Collects garbage in the thread that made this object.
+    """Collects garbage in this thread only.
 
-    Python's own collector runs in any thread, and would destroy Qt objects of reference cycles
-    there: their timers then fire into freed memory (a crash in QTimerInfoList::activateTimers).
+    In another one it would destroy Qt objects of reference cycles, whose timers then fire into
+    freed memory (a crash in QTimerInfoList::activateTimers).
     """
 
     def __init__(self) -> None:
@@ -207,12 +206,11 @@ class GarbageCollector(QObject):
 
 
 class DisplayLostError(Exception):
-    """Qt left its event loop before the app was done; the app has been closed since."""
+    """Qt left its event loop; the app has been closed since."""
 
 
 def run_loop(loop: QEventLoop, life: Coroutine[Any, Any, int]) -> int:
-    """Raises DisplayLostError if Qt leaves its loop, after cancelling `life` and running it to its
-    end."""
+    """If Qt leaves its loop, cancels `life`, runs it to its end and raises DisplayLostError."""
     task = asyncio.ensure_future(life, loop=loop)
     if _run_until_done(loop, task):
         return task.result()
@@ -226,8 +224,6 @@ def run_loop(loop: QEventLoop, life: Coroutine[Any, Any, int]) -> int:
 
 
 def _run_until_done(loop: QEventLoop, task: asyncio.Task[int]) -> bool:
-    """Returns False if Qt left the loop before."""
-
     def stop(_task: asyncio.Task[int]) -> None:
         loop.stop()
 
@@ -240,14 +236,14 @@ def _run_until_done(loop: QEventLoop, task: asyncio.Task[int]) -> bool:
 
 
 def end_without_display() -> NoReturn:
-    """Print why and end the process at once: taking Qt down would make Xlib abort."""
+    """End at once: taking Qt down would make Xlib abort."""
     said = tr("Waymark has lost its display and has closed. Your chats are stored.")
     print(said, file=sys.stderr, flush=True)
     os._exit(EXIT_LOST_DISPLAY)
 
 
 def end_unjoined(code: int) -> None:
-    """End the process if a thread is still busy: Python would wait for it, and all is stored."""
+    """End despite busy threads, for which Python would wait: all is stored."""
     if unfinished():
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):

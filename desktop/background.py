@@ -94,11 +94,8 @@ class Wakefulness(QObject):
 
 
 async def _stay_awake() -> None:
-    """For LONGEST_S at most.
-
-    A system's own program does it as long as its child `cat` runs, which ends when this process
-    closes its input or dies. Windows ends it with the thread that asked.
-    """
+    """For LONGEST_S at most: a system's program does it as long as its child `cat` runs, which ends
+    when this process closes its input or dies."""
     await asyncio.sleep(PATIENCE_S)
     if sys.platform == "win32":
         ctypes.windll.kernel32.SetThreadExecutionState(CONTINUOUS | SYSTEM_REQUIRED)
@@ -176,7 +173,7 @@ class Tray(QObject):
         return self._settings.settings.background.notify or self._window.isHidden()
 
     def follow(self) -> None:
-        """Call when the window was shown or hidden."""
+        """Called when the window is shown or hidden."""
         # A tray may come later than the window.
         self.icon.setVisible(self._wanted and self.available)
 
@@ -197,8 +194,8 @@ class Tray(QObject):
             return
         self.follow()
         cast(QApplication, QApplication.instance()).alert(self._window)
-        place = self._chats.place_of(live.chat)
-        title = " ".join(self._chats.chats[place].title.split()) if place is not None else ""
+        chat = self._chats.chat_of(live.chat)
+        title = " ".join(chat.title.split()) if chat else ""
         failed = reply.state is ReplyState.FAILED
         words = tr("The reply failed.") if failed else tr("The reply is finished.")
         self._told = live.chat

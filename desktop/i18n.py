@@ -12,19 +12,13 @@ _installed: list[QTranslator] = []
 
 
 def tr(text: str) -> str:
-    """`pyside6-lupdate` extracts literal arguments.
-
-    Call it when the text is shown: translators are installed after imports. Values go in with
-    `str.format`.
-    """
+    """Call it with a literal, which `pyside6-lupdate` extracts, when the text is shown: translators
+    are installed after imports."""
     return QCoreApplication.translate("", text)
 
 
 def use_language(choice: str) -> None:
-    """A language by its code, or "system"; English is the source's.
-
-    Numbers and dates follow the language unless it is the system's own.
-    """
+    """`choice` is a code or "system". Numbers and dates follow it if it isn't the system's."""
     application = QCoreApplication.instance()
     assert application is not None
     while _installed:

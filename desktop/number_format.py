@@ -26,12 +26,11 @@ _SEPARATORS = ".,' \N{ARABIC DECIMAL SEPARATOR}\N{ARABIC THOUSANDS SEPARATOR}"
 _NUMBER_LIKE = re.compile(rf"-?[0-9{re.escape(_SEPARATORS)}]*")
 
 
-class NotANumberError(ValueError):
-    """A text is no number."""
+class NotANumberError(ValueError): ...
 
 
 class UnclearNumberError(NotANumberError):
-    """A text has separators out of place in this locale."""
+    """Separators are out of place in this locale."""
 
 
 def locale() -> QLocale:
@@ -43,7 +42,7 @@ def locale() -> QLocale:
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """With as many decimals as it needs, by default."""
+    """By default with as many decimals as it needs."""
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
@@ -53,8 +52,8 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def parse_number(text: str) -> Decimal:
-    """Without exponents. Raises UnclearNumberError for separators out of place ('0,7' if a comma
-    groups thousands), else NotANumberError."""
+    """Raises UnclearNumberError ('0,7' if a comma groups thousands) or NotANumberError; exponents
+    are no numbers."""
     plain = _plain(text.strip())
     used = locale()
     digits, point, fraction = plain.removeprefix("-").partition(_plain(used.decimalPoint()))

@@ -11,6 +11,7 @@ from desktop.i18n import tr
 from desktop.number_format import locale, number
 
 BETWEEN = " \N{MIDDLE DOT} "
+LARGEST = 2**63 - 1
 Noun: TypeAlias = Literal[
     "token",
     "more token",
@@ -56,7 +57,8 @@ def reply_rows() -> tuple[tuple[str, str, str], ...]:
 
 def format_count(count: int) -> str:
     """262,144"""
-    return locale().toString(count)
+    # Qt raises for numbers of more than 64 bits, as sums of nonsense in an imported chat.
+    return locale().toString(max(-LARGEST, min(count, LARGEST)))
 
 
 def short_count(parameters: int) -> str:
@@ -109,6 +111,9 @@ def describe_load(load: LoadFacts) -> str:
     else:
         words = tr("Loaded in {}, including {} to arrange the weights.")
     words = words.format(format_seconds(load.seconds), format_seconds(load.packing_s))
+    if load.token_bytes:
+        read = tr("Each token of a reply reads {} of weights.")
+        words = f"{words} {read.format(format_bytes(load.token_bytes))}"
     if load.slowed_by:
         slower = tr("Replies are slower than they could be: {}.")
         words = f"{words} {slower.format(load.slowed_by)}"
@@ -314,18 +319,18 @@ def format_moment(moment: float) -> str:
 
 def tokens_per_step(stats: RequestStats) -> str:
     counts = stats.draft
-    if counts is None or not counts.drafted:
+    if counts is None or not counts.drafted or not counts.cycles:
         return ""
     each = (counts.cycles + counts.accepted) / counts.cycles
     return tr("{} tokens a step").format(number(each, 1))
 
 
 def describe_drafts(stats: RequestStats) -> str:
-    counts = stats.draft
-    if counts is None or not counts.drafted:
+    counts, per_step = stats.draft, tokens_per_step(stats)
+    if counts is None or not per_step:
         return ""
     accepted, drafted = format_count(counts.accepted), format_count(counts.drafted)
-    words = [tr("{} of {} guesses right").format(accepted, drafted), tokens_per_step(stats)]
+    words = [tr("{} of {} guesses right").format(accepted, drafted), per_step]
     steps = count_of(counts.cycles, "step")
     words.append(tr("{}, {} without a draft").format(steps, format_count(counts.empty)))
     if counts.rejected:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
@@ -21,10 +19,7 @@ from desktop.widgets.plain import Button, Label, named, unshortcut
 
 
 class ChatSettings(QObject):
-    """Has the interface of `SettingsController` for editors.
-
-    A value that equals the one for all chats is not stored, so the chat follows that one again.
-    """
+    """A value that equals the one for all chats is not stored: the chat follows that one again."""
 
     changed = Signal()
     # A message, and a function that undoes what it is about.
@@ -48,7 +43,7 @@ class ChatSettings(QObject):
 
     @property
     def begin(self) -> Begin:
-        """Settings with which another chat would be like the shown one."""
+        """Settings of the shown chat, for another one."""
         return Begin(self._chat.instructions, self._chat.format, self._chat.own)
 
     def usual_in(self, folder: Folder | None) -> Begin:
@@ -74,7 +69,7 @@ class ChatSettings(QObject):
         return ""
 
     def differences(self) -> list[str]:
-        """Titles of the settings in which the shown chat differs from new ones in its folder."""
+        """Titles of settings that differ from those of new chats in the folder."""
         usual, own = self.usual_in(self._chat.folder), self.begin
         found = [tr("Instructions")] if own.system != usual.system else []
         if own.format != usual.format:
@@ -141,8 +136,7 @@ class ChatSettings(QObject):
                 self._put(before)
 
         self._put(begin)
-        undoing: Callable[[], None] = undo
-        self.done.emit(said, undoing)
+        self.done.emit(said, undo)
 
     def _put(self, begin: Begin) -> None:
         self._chat.instruct(begin.system)

@@ -1,7 +1,7 @@
 """Before the window: claim the data folder, raise a running window, say why there is none.
 
-A second start raises the first's window without a socket: it puts an empty file into a folder that
-the first one watches, and the first one deletes it, which is the answer.
+A second start puts an empty file into a folder that the first one watches, and its deletion is the
+answer: no socket.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class StartError(WaymarkError, title="Waymark could not start"): ...
 
 @contextlib.contextmanager
 def claimed_folders(chosen: str | None, anew: bool = False) -> Iterator[Folders]:
-    """Created and locked; `anew` sets the chats aside. Raises WaymarkError, also for errors inside
-    the block."""
+    """Created and locked; `anew` sets the chats aside. Raises WaymarkError for all errors."""
     folders = chosen_folders(chosen)
     with claimed(folders), kept_log(folders.window_log):
         if anew:
@@ -75,7 +74,7 @@ def chosen_folders(chosen: str | None) -> Folders:
 def folder_to_open(chosen: str | None) -> Path | None:
     with contextlib.suppress(StoreError):
         folder = chosen_folders(chosen).data
-        return folder if folder.is_dir() else None
+        return folder if os.path.isdir(folder) else None
     return None
 
 
@@ -142,7 +141,6 @@ class SecondStarts(QObject):
             self._raised()
 
     def _take(self) -> bool:
-        """Returns whether there were any requests."""
         taken = False
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in filter(_is_request, entries):
@@ -161,7 +159,7 @@ def _is_request(entry: os.DirEntry[str]) -> bool:
 
 
 async def ask_to_raise(data: Path) -> bool:
-    """Returns whether the other process did."""
+    """Returns if the other process did."""
     request = asking_folder(data) / f"raise-{os.getpid()}"
     try:
         os.close(create(request))

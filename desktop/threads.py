@@ -1,7 +1,5 @@
-"""An executor of daemon threads, which don't keep the process alive.
-
-Python joins a `ThreadPoolExecutor` at exit, so a read from a dead mount would keep the process.
-"""
+"""An executor of daemon threads: Python joins a `ThreadPoolExecutor` at exit, so a read from a dead
+mount would keep the process alive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The log file of the window's process.
 
-An exception's message may quote what people wrote, so only its type and traceback are logged,
-whether our code, asyncio or Python reports it.
+An exception's message may quote what people wrote, so only its type and traceback are logged.
 """
 
 from __future__ import annotations

@@ -28,4 +28,4 @@ def load_model(
 
 
 def estimate_bytes(folder: Container, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-    return ModelPlan(folder).num_bytes(dtype, kernels)
+    return ModelPlan(folder).held(dtype, kernels).num_bytes

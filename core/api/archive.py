@@ -21,7 +21,7 @@ Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 
 
 class ArchivedPicture(Frozen):
-    """`digest` is the file's SHA-256; '' if another program's archive names only its beginning
+    """`digest` is the file's SHA-256; '' if another program names only the file's beginning
     (`file`)."""
 
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
@@ -39,8 +39,7 @@ class ArchivedDocument(Frozen):
 
 
 class AttachedDocument(Frozen):
-    """`document` is an index into the chat's list; `chosen` are the indices of the parts that are
-    read."""
+    """`document` is an index into the chat's list; `chosen` are indices of the parts to read."""
 
     document: Annotated[int, Field(ge=0)]
     name: str
@@ -73,8 +72,8 @@ class ArchivedMessage(Frozen):
 
 
 class ArchivedFolder(Frozen):
-    """The folder that a chat is in. New chats in it begin with `system`, `format` and `settings`,
-    copied from this `preset` ('' if from a chat), unless `preset` is None."""
+    """A chat's folder. Unless `preset` is None, its new chats begin with `system`, `format` and
+    `settings`, copied from that preset ('': from a chat)."""
 
     name: str
     preset: str | None = None
@@ -84,7 +83,7 @@ class ArchivedFolder(Frozen):
 
 
 class ArchivedChat(Frozen):
-    """`settings` are the chat's own, as a JSON object."""
+    """`settings` is a JSON object."""
 
     title: str
     created: Moment

@@ -1,4 +1,4 @@
-"""A conversation as it is sent with every request: the engine keeps no chats."""
+"""A conversation, sent whole with every request."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ Message = Annotated[
 
 class Conversation(Frozen):
     """`created` (seconds since the epoch) is the only time that templates know. A `raw` prompt
-    replaces messages and template; an added token spelled in it is that token."""
+    replaces messages and template; added tokens spelled in it are tokens."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()

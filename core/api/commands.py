@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart
 from core.api.events import (
-    Answer,
     Counted,
     Done,
     Edited,
     Finished,
     ImageDescribed,
     ImageRendered,
+    Last,
     Loaded,
     Predicted,
     Prepared,
@@ -40,22 +40,22 @@ ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
 def tenant_of(chat: str) -> str:
-    """The program that a chat belongs to: the part of its key before "_"; "" for the window's."""
+    """The program that a chat belongs to: its key before "_"; "" is the window."""
     return chat.rpartition("_")[0]
 
 
-Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
+Last_co = TypeVar("Last_co", bound=Last, covariant=True)
 
 
 class Command(Frozen):
-    """`EngineClient.ask` sets `request`, which answers carry."""
+    """`RequestTable.open` sets `request`, which answers carry."""
 
     request: Annotated[int, Field(ge=0)] = 0
     type: str
 
 
 class Answered(Command, Generic[Last_co]):
-    """A command that ends with a Last_co, or with Failed."""
+    """Ends with a Last_co or Failed."""
 
     @classmethod
     def last_event(cls) -> type[Last_co]:
@@ -66,9 +66,9 @@ class Answered(Command, Generic[Last_co]):
 
 
 class OfPrompt(Answered[Last_co], Generic[Last_co]):
-    """Prefills a conversation for `chat`, which owns the cached result ("": no owner). `thinking`
-    None passes nothing to the template. A `guest` is a connected program; the window comes first.
-    """
+    """Prefills a conversation for `chat`, which owns the cached result ("": nobody). `thinking`
+    None passes nothing to the template. A `guest` is a connected program; the window comes
+    first."""
 
     conversation: Conversation
     chat: ChatKey = ""
@@ -82,13 +82,13 @@ class IdleWork(OfPrompt[Last_co], Generic[Last_co]):
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
-    """Runs in parallel to other commands and without a model."""
+    """Runs in parallel and without a model."""
 
     image: ImagePart
 
 
 class LoadModel(Answered[Loaded]):
-    """Replace the current model. Answered by Loading events before the last."""
+    """Loading events come before the last."""
 
     type: Literal["load_model"] = "load_model"
     settings: ModelSettings
@@ -99,8 +99,8 @@ class UnloadModel(Answered[Done]):
 
 
 class Generate(OfPrompt[Finished]):
-    """Answer a conversation, or continue the reply that ends it. Answered by Queued, Prefilling and
-    Generated before the last.
+    """Answer a conversation, or continue the reply that ends it. Queued, Prefilling and Generated
+    come before the last event.
 
     A `side` request (a title, a summary) evicts nothing. An `idle` one waits for idle time, and
     begins again if interrupted. A `format` holds unless a limit or a stop string cuts the reply
@@ -130,13 +130,13 @@ class PrefillDraft(IdleWork[Prepared]):
 
 
 class Predict(IdleWork[Predicted]):
-    """Ask how much of a conversation Generate, or the turn after its last reply, would prefill."""
+    """Ask how much Generate, or the turn after the last reply, would prefill."""
 
     type: Literal["predict"] = "predict"
 
 
 class Cancel(Command):
-    """Stop request `target`; an unknown or ended one is ignored."""
+    """Stop request `target`, unless unknown or ended."""
 
     type: Literal["cancel"] = "cancel"
     target: Annotated[int, Field(ge=0)]
@@ -162,15 +162,14 @@ class RenderImage(OfPicture[ImageRendered]):
 
 
 class CountTokens(Answered[Counted]):
-    """Runs in parallel to other commands. Fails with NoModelError."""
+    """Runs in parallel. Fails with NoModelError."""
 
     type: Literal["count_tokens"] = "count_tokens"
     text: str
 
 
 class EditReply(Answered[Edited]):
-    """Get the ids of a reply whose answer was changed to `text`. Runs in parallel to other
-    commands."""
+    """Get the ids of a reply whose answer was changed to `text`. Runs in parallel."""
 
     type: Literal["edit_reply"] = "edit_reply"
     reply: AssistantMessage
@@ -178,7 +177,7 @@ class EditReply(Answered[Edited]):
 
 
 class CountPrompt(Answered[Counted]):
-    """Count a conversation's tokens after the requests before it; answered with the ids, too."""
+    """Count a conversation's tokens after earlier requests; answered with the ids, too."""
 
     type: Literal["count_prompt"] = "count_prompt"
     conversation: Conversation
@@ -192,7 +191,7 @@ class ClearCache(Answered[Done]):
 
 class Forget(Answered[Done]):
     """Delete what only `chat` used (None: everything), in memory and in every model's part of
-    `cache_folder`. Works without a model."""
+    `cache_folder`. Needs no model."""
 
     type: Literal["forget"] = "forget"
     chat: ChatKey | None
@@ -200,7 +199,7 @@ class Forget(Answered[Done]):
 
 
 class DeleteMatrices(Answered[Done]):
-    """Delete all quantised matrices in `cache_folder`; a loaded model keeps its own."""
+    """Delete all quantised matrices; a loaded model keeps its own."""
 
     type: Literal["delete_matrices"] = "delete_matrices"
     cache_folder: str

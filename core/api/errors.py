@@ -1,6 +1,8 @@
-"""Named errors, each with a title and a message for a dialog. The class name crosses the pipe."""
+"""Named errors with a title and a message for a dialog. The class name crosses the pipe."""
 
 from __future__ import annotations
+
+from pydantic import ValidationError
 
 from core.api.params import Frozen
 
@@ -105,6 +107,12 @@ class PromptTooLongError(WaymarkError, title="The conversation is longer than th
 
     def info(self) -> ErrorInfo:
         return super().info().model_copy(update={"tokens": self.tokens})
+
+
+def first_fault(error: ValidationError) -> tuple[str, str]:
+    """Place and words of the first fault, without the value, which may quote people."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(map(str, first["loc"])), first["msg"]
 
 
 def shown(name: str) -> str:

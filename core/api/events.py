@@ -39,7 +39,7 @@ class Hello(Frozen):
 
 
 class Beat(Frozen):
-    """Sent every two seconds, and at a Ping.
+    """Answers a Ping.
 
     While `busy`, `progress` rises at least every `step_limit_s` seconds, or the work hangs.
     """
@@ -84,10 +84,8 @@ class Queued(_Answer):
 
 
 class Prefilling(_Answer):
-    """`done` of the prompt's tokens are in the cache.
-
-    `begun` are the ids of a reply that is continued; one Prefilling precedes every Generated.
-    """
+    """`done` of the prompt's tokens are in the cache. `begun` are the ids of a continued reply; one
+    Prefilling precedes every Generated."""
 
     type: Literal["prefilling"] = "prefilling"
     done: int
@@ -96,15 +94,15 @@ class Prefilling(_Answer):
 
 
 class TokenLogprob(Frozen):
-    """`bytes` are the token's text; a token that is no text has its spelling."""
+    """`bytes` are the token's text, or the spelling of a token without one."""
 
     bytes: bytes
     logprob: float
 
 
 class AnswerToken(TokenLogprob):
-    """A sampled token of the answer, from character `start` to `end` of the text of all events;
-    `top` are the likeliest tokens in its place."""
+    """A token of the answer, from character `start` to `end` of all events' text; `top` are the
+    likeliest in its place."""
 
     start: int
     end: int
@@ -112,7 +110,7 @@ class AnswerToken(TokenLogprob):
 
 
 class Generated(_Answer):
-    """New text by channel and its ids. `logprobs`, if asked for, has each token of the answer in
+    """New text by channel, and its ids. `logprobs`, if asked for, has each token of the answer in
     the event of its first character."""
 
     type: Literal["generated"] = "generated"
@@ -125,8 +123,8 @@ class Generated(_Answer):
 
 
 class Finished(Last):
-    """`reply` is sent back with the next request; `reply_ids` holds every sampled id, also the one
-    that ended it; `stop_string` is the one that ended it, if any."""
+    """`reply` is sent back with the next request; `reply_ids` are all sampled ids, also the one
+    that ended it, as `stop_string` may have."""
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
@@ -195,10 +193,8 @@ class Edited(Last):
 
 
 class ImageDescribed(Last):
-    """Sizes are (width, height) in pixels, upright.
-
-    `tokens` and `resized` are None without a model with vision. `thumbnail` is a PNG.
-    """
+    """Sizes are (width, height) in pixels, upright; without a model with vision `tokens` and
+    `resized` are None. `thumbnail` is a PNG."""
 
     type: Literal["image_described"] = "image_described"
     digest: str

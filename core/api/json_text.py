@@ -22,7 +22,7 @@ _FAULTS = {
 
 
 def json_fault(error: json.JSONDecodeError) -> str:
-    """The fault in a JSON text and its place, as the second half of a sentence."""
+    """A JSON text's fault and its place, as the second half of a sentence."""
     place = f"line {error.lineno}, column {error.colno}"
     return _FAULTS.get(error.msg, f"{error.msg} at {{}}").format(place)
 

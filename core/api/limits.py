@@ -1,5 +1,4 @@
-"""Limits of pictures, documents and replies, and the formats of pictures, for the window and the
-engine."""
+"""Limits of pictures, documents and replies, and the formats of pictures."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ PICTURE_BEGINNING = 64
 
 
 def picture_format(data: bytes) -> PictureFormat | None:
-    """The format of a file by its first bytes; None if it is no picture."""
+    """A file's format by its first bytes; None if it is no picture."""
     return next(
         (each for each in PICTURE_FORMATS if each.beginning.match(data, 0, PICTURE_BEGINNING)), None
     )

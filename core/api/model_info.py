@@ -32,8 +32,8 @@ _GGUF_ENDING = re.compile(r"(?<=.)(-\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 class KVSize(Frozen):
     """Bytes of keys and values that a context takes.
 
-    Layers with a window of `window` tokens take `window_bytes_per_token` of a token's
-    `kv_bytes_per_token`. In a long context they keep `window_rows` only.
+    Layers with a window of `window` tokens take `window_bytes_per_token` of `kv_bytes_per_token`;
+    in a long context they keep `window_rows` only.
     """
 
     kv_bytes_per_token: _Count
@@ -42,11 +42,10 @@ class KVSize(Frozen):
 
     @property
     def window_rows(self) -> int:
-        """A window in whole chunks, before a segment that begins anywhere in a chunk."""
+        """A window in whole chunks, before a segment that begins anywhere in one."""
         return -(-self.window // WINDOW_CHUNK) * WINDOW_CHUNK + WINDOW_CHUNK + WINDOW_SEGMENT
 
     def slides(self, context: int) -> bool:
-        """True if tokens that all windows have passed are dropped in such a context."""
         return self.window > 0 and context > WINDOW_SAVING * self.window_rows
 
     def bytes_per_token(self, context: int) -> int:
@@ -70,11 +69,12 @@ class KVSize(Frozen):
 
 
 class LoadFacts(Frozen):
-    """`packing_s` of the `seconds` were spent on the kernels' layouts. `from_disk`: quantised
-    matrices came from an earlier load; those of all models take `kept_bytes` of `kept_budget`.
-    `slowed_by`: why replies are slower than they could be."""
+    """A generated token reads `token_bytes` of the weights. `packing_s` of the `seconds` were spent
+    on kernels' layouts. `from_disk`: quantised matrices came from an earlier load; all models' take
+    `kept_bytes` of `kept_budget`. `slowed_by`: why replies are slower than they could be."""
 
     weight_bytes: int = 0
+    token_bytes: int = 0
     seconds: float = 0.0
     packing_s: float = 0.0
     from_disk: bool = False
@@ -86,7 +86,7 @@ class LoadFacts(Frozen):
 
 
 def with_room(num_bytes: int) -> int:
-    """The free memory that an automatic choice asks for a model of so many bytes."""
+    """The free memory that an automatic choice asks for a model of `num_bytes`."""
     return int(num_bytes * _ROOM) + HEADROOM_BYTES
 
 
@@ -98,7 +98,7 @@ class TooLarge(Frozen):
 class PrecisionChoice(Frozen):
     """Why a precision was chosen automatically.
 
-    It needs `needed` bytes with room for contexts; `free` are fewer if even the smallest doesn't
+    With room for contexts it needs `needed` bytes; `free` are fewer if even the smallest doesn't
     fit. `too_large` are the more exact ones. `faster_than` is the other exact precision if speed
     decided.
     """
@@ -111,9 +111,9 @@ class PrecisionChoice(Frozen):
 
 class ModelInfo(KVSize):
     """`spliced_replies` is False where the template forces replies to be tokenised again;
-    `history_note` says why. The budgets are defaults in bytes. `choice` is None where the user
-    chose the precision. `batch_invariant_steps`: drafts can be checked here. `mtp_refused`: why the
-    MTP head is not used. `tools` is the syntax of tool calls."""
+    `history_note` says why. Budgets are defaults in bytes. `choice` is None where the user chose.
+    `batch_invariant_steps`: drafts can be checked here. `mtp_refused`: why the MTP head is not
+    used. `tools` is the syntax of calls."""
 
     name: str
     path: str

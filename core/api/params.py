@@ -21,7 +21,7 @@ class Frozen(BaseModel):
 
 
 class Settings(Frozen):
-    """Values of another type (`true` for a number) are rejected, too."""
+    """Values of another type (`true` for a number) are rejected too."""
 
     model_config = ConfigDict(strict=True)
 
@@ -57,7 +57,7 @@ DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
 class DraftSettings(Settings):
     """Speculative decoding, which changes no reply.
 
-    "lookup" drafts what followed the same words before, "mtp" with the MTP head. `tokens` is a
+    "lookup" drafts what followed the same words before, "mtp" uses the MTP head. `tokens` is a
     fixed length.
     """
 
@@ -66,11 +66,11 @@ class DraftSettings(Settings):
 
 
 class Probe(Settings):
-    """Options of a request for tests and `core.replay`.
+    """Options for tests and `core.replay`.
 
     A probed request gets `Finished.prompt_ids`. `cancel_prefill_after_tokens` stops at the first
     cut at or after that many evaluated tokens. `logits_file` receives the float32 logits of the
-    first sampled token, a file next to it (`.mtp`) those of the MTP head for the following one.
+    first sampled token, a file next to it (`.mtp`) the MTP head's for the following one.
     `draft_noise` is the share of drafted tokens to randomise; `skip_rollback` leaves rejected
     tokens in the context, which integrity checks must find.
     """
@@ -106,7 +106,7 @@ class ModelSettings(Settings):
     1,024 on a CPU and 4,096 on a GPU, 0 the image processor's limit. `grid` is the spacing of cuts.
     `cache_folder` keeps contexts, embeddings and at most `weights_bytes` of quantised matrices
     (None: a default); without it nothing is on disk. `measure_kernels` chooses the fastest kernels
-    here and stores the choice there."""
+    and notes the choice there."""
 
     path: str
     device: Device = "auto"

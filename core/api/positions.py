@@ -34,13 +34,13 @@ class _Index:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TokenIndex(_Index):
-    """Order of a token in the cache."""
+    """A token's place in the cache."""
 
     name = "token index"
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class PositionIndex(_Index):
-    """Number given to RoPE; after an image it is the maximum over the axes plus one."""
+    """A RoPE number; after an image, the maximum over the axes plus one."""
 
     name = "position"

@@ -22,8 +22,8 @@ LEAST_PART = 64
 class TextRun:
     """Never a picture's placeholder, whatever the ids are.
 
-    With `back` all ids share one position, that many before the next, and none advances it: a
-    picture on a canvas keeps the line break that follows it at its own start.
+    With `back` all ids share one position, that many before the next, and none advances it: after a
+    picture on a canvas, the line break stays at its start.
     """
 
     ids: tuple[int, ...]
@@ -43,8 +43,8 @@ class Image:
     """`rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
     `key` is a digest of the processed pixels, their grid and the processor's settings. If
-    `in_line`, positions advance by one per token; otherwise they span a grid, or a `canvas` of each
-    token's row and column. `kept_ids` stay at the picture's start where they follow it.
+    `in_line`, each token advances one position; otherwise they span a grid, or a `canvas` of each
+    one's row and column. `kept_ids` stay at the picture's start where they follow it.
     """
 
     key: bytes
@@ -150,8 +150,8 @@ class Run:
 @dataclass(frozen=True)
 class Prompt:
     """`end_of_turn_ids` close a message; `call_ids` begin a tool call or end a result; `grid` is
-    the spacing of cuts in tokens; `pauses` are the token indices where replies paused, `part_ends`
-    those of texts that another one follows. Raises ValueError without tokens."""
+    the spacing of cuts; `pauses` are the token indices where replies paused, `part_ends` those of
+    texts that another one follows. Raises ValueError without tokens."""
 
     segments: tuple[Segment, ...]
     end_of_turn_ids: frozenset[int]

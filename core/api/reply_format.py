@@ -1,4 +1,4 @@
-"""The format of a reply, so that a program can read it, and the forms of tool calls."""
+"""The format of a reply that programs read, and the syntaxes of tool calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ INNER_MARKS: dict[ToolSyntax, tuple[str, ...]] = {
 
 
 def marks_of(syntax: ToolSyntax) -> tuple[str, ...]:
-    """The spellings around calls and within them that may be single tokens."""
+    """Spellings around and within calls that may be single tokens."""
     return tuple(filter(None, (*MARKS[syntax], *INNER_MARKS.get(syntax, ()))))
 
 
@@ -67,7 +67,7 @@ class FunctionFormat(Frozen):
 
 
 class CallFormat(Frozen):
-    """Calls of these functions; one only unless `parallel`."""
+    """Only one call unless `parallel`."""
 
     syntax: ToolSyntax
     functions: tuple[FunctionFormat, ...]
@@ -75,9 +75,9 @@ class CallFormat(Frozen):
 
 
 class ReplyFormat(Settings):
-    """The format of an answer; a thought before it is free.
+    """An answer's format; a thought before it is free.
 
-    `text` is the schema, grammar, or expression that matches the whole answer; for "calls" a
+    `text` is the schema, grammar or expression that matches the whole answer; for "calls" a
     `CallFormat`. "choice" has its texts in `choices`.
     """
 

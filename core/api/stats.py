@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from core.api.params import Frozen
 
+# Qt and SQLite hold these; imported chats bring theirs.
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Real = Annotated[float, Field(gt=-(2.0**63), lt=2.0**63, allow_inf_nan=False)]
 Tier = Literal["slab", "memory", "disk"]
 MissReason = Literal[
     "cold",
@@ -20,29 +25,30 @@ MissReason = Literal[
 
 
 class Place(Frozen):
-    token: int
-    position: int
+    token: Whole
+    position: Whole
 
 
 class HeldCheckpoint(Place):
     """`bytes` counts the recurrent states only."""
 
-    bytes: int
+    bytes: Whole
 
 
 class Miss(Frozen):
-    """Why tokens were prefilled again, from which on, in which message (without system)."""
+    """Why tokens were prefilled again, from `token` on, in which message (the system's not
+    counted)."""
 
     reason: MissReason
-    token: int
-    message: int | None
+    token: Whole
+    message: Whole | None
 
 
 class ContextPart(Frozen):
     """`tier` is the fastest that holds its keys and values."""
 
-    start: int
-    end: int
+    start: Whole
+    end: Whole
     kind: Literal["text", "image"]
     source: Literal["reused", "evaluated", "reply"]
     tier: Tier = "slab"
@@ -52,30 +58,30 @@ class ContextPart(Frozen):
 class CacheBytes(Frozen):
     """Totals in bytes, and their budgets. `kv` includes the slab."""
 
-    kv: int = 0
-    slab: int = 0
-    checkpoints: int = 0
-    embeddings: int = 0
-    in_flight: int = 0
-    disk: int = 0
-    device_budget: int = 0
-    host_budget: int = 0
-    disk_budget: int = 0
+    kv: Whole = 0
+    slab: Whole = 0
+    checkpoints: Whole = 0
+    embeddings: Whole = 0
+    in_flight: Whole = 0
+    disk: Whole = 0
+    device_budget: Whole = 0
+    host_budget: Whole = 0
+    disk_budget: Whole = 0
 
 
 class DraftCounts(Frozen):
-    """`cycles` are all steps but the first token's, `empty` those without a draft, `rejected` those
-    whose whole draft was rejected."""
+    """`cycles` are all steps but the first token's; `empty` had no draft, of `rejected` the whole
+    was rejected."""
 
-    cycles: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    empty: int = 0
-    rejected: int = 0
+    cycles: Whole = 0
+    drafted: Whole = 0
+    accepted: Whole = 0
+    empty: Whole = 0
+    rejected: Whole = 0
 
 
 class RemoteReport(Frozen):
-    """The host that wrote a reply, and the counters that it reported."""
+    """A reply's host, and the counters that it reported."""
 
     host: str
     prompt: bool = False
@@ -85,31 +91,31 @@ class RemoteReport(Frozen):
 class RequestStats(Frozen):
     """prompt = reused + evaluated tokens.
 
-    `ttft_s` is the time to the first token, `prefill_s` the part of it spent in the model.
-    `disk_trouble`: why contexts can't be kept on disk now. `message_starts` are token indices
-    without the system message's.
+    `ttft_s` is the time to the first token, `prefill_s` the model's part of it. `disk_trouble`: why
+    contexts can't be kept on disk now. `message_starts` are token indices, without the system
+    message's.
     """
 
-    prompt_tokens: int = 0
-    prompt_positions: int = 0
-    reused_tokens: int = 0
-    evaluated_tokens: int = 0
-    reply_tokens: int = 0
-    images_in_prompt: int = 0
-    images_encoded: int = 0
+    prompt_tokens: Whole = 0
+    prompt_positions: Whole = 0
+    reused_tokens: Whole = 0
+    evaluated_tokens: Whole = 0
+    reply_tokens: Whole = 0
+    images_in_prompt: Whole = 0
+    images_encoded: Whole = 0
     restored_from: Tier | None = None
     restored_at: Place | None = None
     checkpoints: tuple[HeldCheckpoint, ...] = ()
-    checkpoints_held: int = 0
+    checkpoints_held: Whole = 0
     miss: Miss | None = None
-    ttft_s: float | None = None
-    prefill_s: float | None = None
-    decode_tokens_per_s: float | None = None
+    ttft_s: Real | None = None
+    prefill_s: Real | None = None
+    decode_tokens_per_s: Real | None = None
     bytes: CacheBytes = CacheBytes()
     parts: tuple[ContextPart, ...] = ()
     disk_trouble: str | None = None
-    context_length: int = 0
-    message_starts: tuple[int, ...] = ()
-    seed: int | None = None
+    context_length: Whole = 0
+    message_starts: tuple[Whole, ...] = ()
+    seed: Whole | None = None
     draft: DraftCounts | None = None
     remote: RemoteReport | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,13 +15,14 @@ from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Image, Prompt, Run
+from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger, Limits
 from core.cache.node import Node, Role
 from core.cache.policy import Throughput, plan
-from core.cache.restore import LivePath, MemoryTier, Restored, Restorer
+from core.cache.restore import LivePath, Restored, Restorer
 from core.cache.state import Checkpoint, HostCopies, RecurrentState, SideStream
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
@@ -65,7 +65,7 @@ class ContextCache:
         context_length: int,
         fingerprint: bytes,
         budgets: Budgets | None = None,
-        disk: DiskTier | None = None,
+        store: SegmentStore | None = None,
         copier: SideStream | None = None,
     ) -> None:
         self._specs = tuple(specs)
@@ -81,27 +81,25 @@ class ContextCache:
         self.recurrent = stateful or tail > 0
         in_window = self._in_window if tail and not stateful else None
         self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger, tail, in_window)
-        self.disk = disk or DiskTier(None)
         self.embeddings = EmbeddingCache(int(self.budgets.host * EMBEDDING_SHARE), self.ledger)
         self._evictor = Evictor(
             self.tree,
             self.embeddings,
             self.ledger,
             self.throughput,
-            self.disk.holds_state,
+            self._is_stored,
             self.kv_buffer.tail_bytes_per_token,
         )
-        self.disk.connect(
+        self.disk = DiskTier(
+            store,
             self.ledger,
             self.throughput,
             self._evictor.make_room,
             self.kv_buffer,
             checkpoint_bytes(specs),
         )
-        self.embeddings.fetch, self.embeddings.stored = (
-            self.disk.embedding,
-            self.disk.holds_embedding,
-        )
+        self.embeddings.fetch = self.disk.embedding
+        self.embeddings.stored = self.disk.holds_embedding
         self.embeddings.admit = self._evictor.admit_picture
         room_for_rows = partial(self._evictor.make_room, Held.ROWS)
         self._live = LivePath(self.kv_buffer, self.tree, self.ledger, room_for_rows, self.disk.rows)
@@ -162,12 +160,11 @@ class ContextCache:
         if restored.num_runs:
             self._use(restored.node)
             if self._usage.turn and restored.node.is_stop:
-                self._drop_older_pauses(restored.node)
+                self._evictor.drop_older_pauses(restored.node)
         return restored
 
     def foresee(self, prompt: Prompt, settings: CacheSettings) -> Foreseen:
-        """Lower limits in `settings` than those in force may evict something first, which this
-        doesn't see."""
+        """Doesn't see what lower limits in `settings` would evict first."""
         off = self.recurrent and self.tree.in_window is None and settings.count == 0
         num_runs, num_bytes = self.restorer.foresee(prompt, settings.restore == "always", off)
         runs = prompt.runs[num_runs:]
@@ -212,16 +209,19 @@ class ContextCache:
             checkpoint = self._copies.take(checkpoint)
         self.tree.hold(node, checkpoint, self._tails(node))
         if self._usage.turn and node.is_stop:
-            self._drop_older_pauses(node)
+            self._evictor.drop_older_pauses(node)
         elif self._usage.turn:
-            self._drop_older_stops(node)
+            self._evictor.drop_older_stops(node)
         return True
+
+    def _is_stored(self, node: Node) -> bool:
+        return self.disk.holds_state(node)
 
     def _in_window(self, node: Node) -> bool:
         return node.in_kv_buffer and self.kv_buffer.holds_window(node.end.token.value)
 
     def _tails(self, node: Node) -> list[KVRows | None]:
-        """Copies of the rows that windows read at the live path's end; none if they are held."""
+        """Copies of the rows that windows read at the live path's end, if none are held."""
         if node.checkpoint is not None:
             return []
         lacking = {at for at, _ in self.tree.lacking(node)}
@@ -233,7 +233,7 @@ class ContextCache:
         ]
 
     def end_use(self) -> None:
-        """End a request: note which places to write to disk."""
+        """Notes which places to write to disk."""
         self._copies.wait()
         self.disk.want(self._evictor.path)
 
@@ -243,7 +243,7 @@ class ContextCache:
         return self.disk.write_some(self.tree, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        """Checkpoints and their bytes; rows in windows count once, at the first that needs them."""
+        """Checkpoints and their bytes; shared rows in windows count at the first."""
         counted: dict[Node, int] = {}
         found = []
         for node in self.tree.match(keys) if self.recurrent else ():
@@ -256,17 +256,11 @@ class ContextCache:
                 found.append((node.end, node.checkpoint.num_bytes + num_bytes))
         return found
 
-    def tier_of(self, key: bytes) -> MemoryTier | None:
-        node = self.tree.get(key)
-        if node is not None:
-            return "slab" if node.in_kv_buffer else "memory"
-        return "disk" if self.disk.holds_rows(key) else None
-
     def num_states(self) -> int:
         return self.tree.num_checkpoints if self.recurrent else 0
 
     def state_bytes(self) -> int:
-        """Bytes of recurrent states, and of rows before checkpoints in sliding windows."""
+        """Recurrent states, and rows before checkpoints in sliding windows."""
         states = (node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
         tails = (node.tail.num_bytes for node in self.tree if node.tail is not None)
         return sum(states) + sum(tails)
@@ -316,32 +310,6 @@ class ContextCache:
     def _mark(self, node: Node) -> None:
         self.tree.own(node, self._usage.owner)
         node.role = self._usage.roles.get(node.end.token, node.role)
-
-    def _drop_older_stops(self, node: Node) -> None:
-        path = set(node.upwards())
-        for above in (self.tree.root, *(path - {node})):
-            for child in list(above.children.values()):
-                # Below a stop are other replies to the same prompt, which may be continued.
-                if child.is_stop and (child in path or not above.is_stop):
-                    self._drop_for_chat(child)
-
-    def _drop_older_pauses(self, node: Node) -> None:
-        """A continued reply needs no place where it paused before."""
-        path = node.path()
-        for above, pause in pairwise(path[:-1]):
-            if above.is_stop and pause.is_stop:
-                for child in list(pause.children.values()):
-                    # The reply's end as later turns would have shown it.
-                    if not (child.children or child is node):
-                        self._drop_for_chat(child)
-                self._drop_for_chat(pause)
-
-    def _drop_for_chat(self, node: Node) -> None:
-        """Unless another chat with the same beginning may need it."""
-        if node.owners == {self._usage.owner}:
-            self.tree.drop_checkpoint(node)
-        elif not node.children:
-            node.owners.discard(self._usage.owner)
 
     def _grow(self, num_bytes: int) -> None:
         if not self._evictor.make_room(Held.KV_BUFFER, num_bytes):

@@ -23,8 +23,8 @@ class Picture:
 
 
 class EmbeddingCache:
-    """Least recently used embeddings go once `max_bytes` is reached. `fetch` reads what is `stored`
-    on disk; `admit` makes room."""
+    """The least recently used go once `max_bytes` is reached. `fetch` reads what is `stored` on
+    disk; `admit` makes room."""
 
     def __init__(self, max_bytes: int, ledger: Ledger) -> None:
         self.max_bytes = max_bytes
@@ -67,7 +67,7 @@ class EmbeddingCache:
             self.drop(next(iter(self._held)))
 
     def held(self) -> Iterator[tuple[bytes, int, int, int]]:
-        """Key, bytes, tokens and age in uses of each embedding in memory."""
+        """Key, bytes, tokens and age in uses of each embedding."""
         for key, picture in self._held.items():
             rows = picture.embedding
             yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from core.api.commands import tenant_of
 from core.api.prompt import Image
@@ -24,8 +24,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 
 @dataclass(eq=False)
 class Evictor:
-    """Keeps states within `count` and bytes within the limits. `path` is the active sequence, which
-    decides what is precious; `stored` says if a checkpoint is on disk."""
+    """Keeps states within `count` and bytes within the limits. `path`, the active sequence, decides
+    what is precious; `stored` says if a checkpoint is on disk."""
 
     tree: PrefixTree
     embeddings: EmbeddingCache
@@ -53,7 +53,7 @@ class Evictor:
         return self.tree.recurrent and self.tree.in_window is None and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
-        """False if everything held is worth more than the new checkpoint."""
+        """False if everything held is worth more."""
         if self.is_off:
             return False
         while self._too_many(1):
@@ -91,6 +91,32 @@ class Evictor:
         fits = self.make_room(Held.STATES, 0) and self.make_room(Held.KV_BUFFER, 0)
         assert fits, "a budget holds the whole KV buffer"
 
+    def drop_older_stops(self, node: Node) -> None:
+        path = set(node.upwards())
+        for above in (self.tree.root, *(path - {node})):
+            for child in list(above.children.values()):
+                # Below a stop are other replies to the same prompt, which may be continued.
+                if child.is_stop and (child in path or not above.is_stop):
+                    self._drop_for_owner(child)
+
+    def drop_older_pauses(self, node: Node) -> None:
+        """A continued reply needs no place where it paused before."""
+        path = node.path()
+        for above, pause in pairwise(path[:-1]):
+            if above.is_stop and pause.is_stop:
+                for child in list(pause.children.values()):
+                    # The reply's end as later turns would have shown it.
+                    if not (child.children or child is node):
+                        self._drop_for_owner(child)
+                self._drop_for_owner(pause)
+
+    def _drop_for_owner(self, node: Node) -> None:
+        """Unless another chat with the same beginning may need it."""
+        if node.owners == {self.embeddings.owner}:
+            self.tree.drop_checkpoint(node)
+        elif not node.children:
+            node.owners.discard(self.embeddings.owner)
+
     def _added(self, node: Node, checkpoint: Checkpoint) -> int:
         rows = sum(count for _, count in self.tree.lacking(node))
         return checkpoint.held_bytes + rows * self.tail_bytes
@@ -118,9 +144,8 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """Keep the candidates that the present tenant may evict: its own, those of programs that
-        are gone, and those of tenants above the mean that stay above it. With `anything`, all if
-        none are left."""
+        """What the present tenant may evict: its own, what belongs to programs that are gone, and
+        to tenants above the mean that stay above it. With `anything`, all if nothing is left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

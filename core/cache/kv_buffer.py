@@ -1,8 +1,8 @@
 """The KV buffer: contiguous keys and values of the active sequence.
 
 In a long context, layers with a window keep only the newest rows: when these reach the buffer's
-end, the last window moves to its start, by whole chunks, so that kernels see the same chunks
-wherever a prefill began.
+end, the last window moves to its start by whole chunks, so kernels see the same chunks wherever a
+prefill began.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class KVRows(LayerTensors):
 
 
 class KVBuffer:
-    """Rows per attention layer, in one allocation: `limit` rows, or fewer in layers whose window
-    slides (`windowed`). A CPU backs only written rows, so `capacity` grows in steps; a GPU has all
-    at once. `make_room(num_bytes)` may raise."""
+    """One allocation a layer: `limit` rows, or fewer where windows slide (`windowed`). A CPU backs
+    only written rows, so `capacity` grows in steps; a GPU has all at once. `make_room(num_bytes)`
+    may raise."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class KVBuffer:
         self.capacity = capacity
 
     def write(self, layer: int, start: int, *new: Tensor) -> tuple[Tensor, ...]:
-        """Returns views of the layer's rows up to the end of the new ones."""
+        """Returns the layer's rows up to the end of the new ones."""
         end = start + new[0].shape[0]
         self.reserve(end)
         held = self.rows(layer)
@@ -133,7 +133,7 @@ class KVBuffer:
         return tuple(rows[: end - base] for rows in held)
 
     def advance(self, start: int, end: int) -> None:
-        """Make room for the rows of a step, with the same first token in all windows."""
+        """Make room for a step, with the same first token in all windows."""
         self.reserve(end)
         # A forward that was cut short may have moved some of them.
         apart = len(set(self._first.values())) > 1
@@ -142,13 +142,12 @@ class KVBuffer:
                 assert self._slide(layer, start, end), "a window and a step always fit"
 
     def clear(self, start: int, end: int) -> None:
-        """Zero rows that belong to nothing."""
         for layer in self._layers:
             for rows in self.rows_of(layer, start, end):
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, ...]:
-        """[tokens, heads, head_dim], which never move; the first is that of token `base`."""
+        """[tokens, heads, head_dim], never moved; the first is that of token `base`."""
         return self._layers[layer]
 
     def rows_of(self, layer: int, start: int, end: int) -> tuple[Tensor, ...]:
@@ -180,7 +179,7 @@ class KVBuffer:
             self.write(layer, start, *held)
 
     def holds_window(self, end: int) -> bool:
-        """True if the windows before token `end` of the active sequence are complete."""
+        """True if the windows before token `end` are complete."""
         return all(first <= max(0, end - self.tail) for first in self._first.values())
 
     def drop_window(self) -> None:

@@ -1,4 +1,4 @@
-"""Bytes held by class, and budgets. Everything is reserved here before it is allocated."""
+"""Bytes held by class, and budgets. Everything is reserved before it is allocated."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Limits:
 class Ledger:
     """`separate_device` if the KV buffer is on a GPU."""
 
-    def __init__(self, separate_device: bool, limits: Limits | None = None) -> None:
+    def __init__(self, separate_device: bool, limits: Limits) -> None:
         self._separate_device = separate_device
-        self.limits = limits or Limits()
+        self.limits = limits
         self._used = dict.fromkeys(Held, 0)
         self.peak_host = 0
 
@@ -54,7 +54,7 @@ class Ledger:
         return limit - self._sum(there)
 
     def most_room(self) -> int:
-        """Bytes of host memory that could be reserved if everything droppable went."""
+        """Host bytes that could be reserved if everything droppable went."""
         return self.room(Held.ROWS) + sum(self._used[held] for held in DROPPABLE)
 
     def reserve(self, held: Held, num_bytes: int) -> None:

@@ -22,8 +22,8 @@ REMEMBERED_KEYS = 65_536
 @dataclass(eq=False, repr=False, slots=True)
 class Node:
     """`rows` is KV outside the buffer, `role` whose message ends with the run, `owners` the chats
-    that used it. `tail` has the run's last rows in sliding windows, which `tail_uses` checkpoints
-    at its end or soon below need."""
+    that used it. `tail` has the run's last rows in sliding windows, needed by `tail_uses`
+    checkpoints."""
 
     key: bytes
     parent: Node | None
@@ -45,8 +45,7 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """True at a prompt's end that is no cut of the text; only a continued reply has runs below
-        it."""
+        """True at a prompt's end that is no cut of its text."""
         return self.run is not None and self.run.is_stop
 
     @property
@@ -101,12 +100,13 @@ class Past:
 
 
 class Remembered:
-    """The newest keys of prefilled runs, evicted ones too. A key could reveal what a chat said, so
-    it goes with the last chat that read it."""
+    """The newest keys of prefilled runs, evicted ones too. A key could reveal what was said, so it
+    goes with the last chat that read it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[bytes, Past] = OrderedDict()
-        self._shared: dict[Past, Past] = {}  # a chat's runs have one past in common
+        # Each past, which a chat's runs have in common, and how many runs have it.
+        self._shared: dict[Past, tuple[Past, int]] = {}
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._runs
@@ -123,19 +123,29 @@ class Remembered:
             past = replace(past, owners=past.owners | {owner})
         if had_checkpoint and not past.had_checkpoint:
             past = replace(past, had_checkpoint=True)
-        self._runs[key] = self._shared.setdefault(past, past)
-        self._runs.move_to_end(key)
+        self._put(key, past)
         if len(self._runs) > REMEMBERED_KEYS:
-            self._runs.popitem(last=False)
+            self._drop(next(iter(self._runs)))
 
     def forget(self, owner: str) -> None:
-        self._shared.clear()
         for key, past in list(self._runs.items()):
             left = replace(past, owners=past.owners - {owner})
             if left.owners:
-                self._runs[key] = self._shared.setdefault(left, left)
+                self._put(key, left)
             else:
-                del self._runs[key]
+                self._drop(key)
+
+    def _put(self, key: bytes, past: Past) -> None:
+        past, uses = self._shared.get(past, (past, 0))
+        self._shared[past] = past, uses + 1
+        self._drop(key)
+        self._runs[key] = past
+
+    def _drop(self, key: bytes) -> None:
+        if (past := self._runs.pop(key, None)) is not None:
+            _, uses = self._shared.pop(past)
+            if uses > 1:
+                self._shared[past] = past, uses - 1
 
     def clear(self) -> None:
         self._runs.clear()

@@ -22,7 +22,6 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs whose ends get a checkpoint."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -75,8 +74,8 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
 
 @dataclass
 class Line:
-    """Seconds of a prefill as a line over its tokens, fitted to the newest measurements by their
-    relative errors. It doesn't begin at 0: a forward reads all weights for its first token."""
+    """Seconds of a prefill as a line over its tokens, fitted to the newest measurements by relative
+    error; not from 0, since a forward reads all weights for its first token."""
 
     # Weighted sums of 1, tokens, seconds, tokens squared, and tokens times seconds.
     sums: tuple[float, ...] = (0.0,) * 5
@@ -124,7 +123,7 @@ class Throughput:
 
     def request_seconds(self, tokens: int, encoded: int, num_bytes: int) -> float | None:
         """Time to prefill `tokens`, `encoded` of which go through the tower, and to fetch bytes;
-        None before the first measurement."""
+        None before any measurement."""
         prefill = self.requests.at(tokens) if tokens else 0.0
         if prefill is None:
             return None

@@ -1,17 +1,17 @@
 """Restoring a prompt from the deepest place possible. A place that fails is dropped with what
-depends on it, and the next best is tried."""
+depends on it, and the next best tried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from core.api.prompt import Cut, Prompt
+from core.api.stats import Tier
 from core.cache.eviction import Evictor
 from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held, Ledger
@@ -21,25 +21,22 @@ from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree, num_common
 from core.layers.memory import LayerSpec
 
-MemoryTier = Literal["slab", "memory", "disk"]
-TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
+TIERS: tuple[Tier, ...] = ("slab", "memory", "disk")
 # Places in TIERS: where a run came from into the KV buffer.
 FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The place where a request resumes, after `num_runs` runs.
-
-    With `last_hidden`, a prompt that ends there needs no forward. `failed`: a better place could
-    not be restored; `faster`: one on disk was passed because prefilling is quicker.
-    """
+    """Where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that ends there
+    needs no forward. `failed`: a better place could not be restored; `faster`: one on disk was
+    passed because prefilling is quicker."""
 
     node: Node
     num_runs: int
     state: RecurrentState
     last_hidden: Tensor | None
-    tier: MemoryTier | None
+    tier: Tier | None
     failed: bool
     keys: tuple[bytes, ...]
     faster: bool = False
@@ -85,8 +82,8 @@ class Restorer:
             return self.at(node, checkpoint, TIERS[tier], keys, failed, faster)
 
     def foresee(self, prompt: Prompt, always: bool, off: bool) -> tuple[int, int]:
-        """The runs that `go` would restore, and the bytes that it would fetch from disk, if no
-        place fails."""
+        """The runs that `go` would restore if no place fails, and the bytes it would fetch from
+        disk."""
         keys = self.tree.keys(prompt)
         node, deeper, _ = self._choose(prompt, keys, set(), always, off)
         if deeper:
@@ -102,7 +99,7 @@ class Restorer:
         self,
         node: Node,
         checkpoint: Checkpoint | None,
-        tier: MemoryTier,
+        tier: Tier,
         keys: Sequence[bytes],
         failed: bool = False,
         faster: bool = False,
@@ -158,7 +155,7 @@ class Restorer:
         return node, checkpoint, tails
 
     def _bring(self, node: Node | None, tails: Sequence[KVRows]) -> int:
-        """Bring a node's runs into the KV buffer; pinned, so that making room can't drop it."""
+        """Pinned, so that making room can't drop the node."""
         self.evictor.path = node.path() if node is not None else []
         self.tree.pinned = node
         try:
@@ -184,9 +181,9 @@ class LivePath:
     nodes: list[Node] = field(default_factory=list)
 
     def leave_for(self, target: Node | None, tails: Sequence[KVRows]) -> int:
-        """Make the buffer hold exactly the runs down to `target`, with `tails` of them in sliding
-        windows; returns the slowest tier used. Raises RestoreFailedError, with the path cut to its
-        complete runs."""
+        """Make the buffer hold exactly the runs down to `target`, with their windows' `tails`;
+        returns the slowest tier used. Raises RestoreFailedError with the path cut to complete
+        runs."""
         wanted = target.path() if target is not None else []
         shared = num_common(self.nodes, wanted)
         self._copy_out(shared)

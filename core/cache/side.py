@@ -7,12 +7,13 @@ from torch import Tensor
 from core.api.errors import NoRoomBesideError
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run
+from core.api.stats import Tier
 from core.cache.context import ContextCache, Usage
 from core.cache.embeddings import SideEmbeddings
 from core.cache.kv_buffer import KVBuffer
 from core.cache.ledger import Held
 from core.cache.node import Node, chained_key
-from core.cache.restore import MemoryTier, Restored
+from core.cache.restore import Restored
 from core.cache.state import RecurrentState
 
 # The share of the budget that a side request may take of what is free.
@@ -69,7 +70,7 @@ class SideBranch(Branch):
         end = node.end.token.value
         live = kv_buffer.window(max(0, end - kv_buffer.tail), end)
         self.kv_buffer.put_window(end, tree.tails(node) or [live])
-        tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
+        tier: Tier = "memory" if any(at.rows is not None for at in path) else "slab"
         return self._cache.restorer.at(node, node.checkpoint, tier, keys)
 
     def end_use(self) -> None:

@@ -1,4 +1,4 @@
-"""Recurrent states, checkpoints, and their copies to the host. Prefill advances a copy of a state;
+"""Recurrent states, checkpoints, and their copies to the host. Prefill advances copies of states;
 decode updates one in place."""
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _recurrent(specs: Sequence[LayerSpec]) -> Iterator[tuple[int, RecurrentSpec]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Next to the KV, what is needed to resume at a place. With `last_hidden` [hidden], a prompt
-    that ends there costs only the output head."""
+    """What resuming needs next to the KV. With `last_hidden` [hidden], a prompt that ends there
+    costs only the output head."""
 
     state: RecurrentState
     last_hidden: Tensor
@@ -100,14 +100,14 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """The tensor in a storage of its own, so that no larger one stays alive."""
+    """In a storage of its own, so that no larger one stays alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
 class SideStream:
-    """Copies tensors of a CUDA device to pinned host memory on a stream of its own."""
+    """Copies tensors of a CUDA device to pinned host memory on its own stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

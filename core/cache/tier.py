@@ -4,6 +4,7 @@ system prompt's end survive a restart, with the runs above them."""
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -31,12 +32,9 @@ Writing = tuple[Sequence[Mapping[str, Tensor]], Callable[[], bool]]
 class DiskTier:
     """One model's segments; without a store it holds nothing and wants nothing."""
 
-    def __init__(self, store: SegmentStore | None) -> None:
-        self.store = store
-        self._wanted: dict[bytes, Node] = {}
-
-    def connect(
+    def __init__(
         self,
+        store: SegmentStore | None,
         ledger: Ledger,
         throughput: Throughput,
         make_room: Callable[[Held, int], bool],
@@ -44,8 +42,10 @@ class DiskTier:
         state_bytes: int,
     ) -> None:
         """`state_bytes` are a checkpoint's, without its windows."""
+        self.store = store
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
         self._kv_buffer, self._state_bytes = kv_buffer, state_bytes
+        self._wanted: dict[bytes, Node] = {}
 
     @property
     def num_bytes(self) -> int:
@@ -69,26 +69,28 @@ class DiskTier:
     def holds_rows(self, key: bytes) -> bool:
         return self._has(SegmentKind.KV, key)
 
+    def num_held(self, keys: Sequence[bytes], least: int = 0) -> int:
+        """How many of the first runs have their rows on disk, at `least` so many: a run's need
+        those before."""
+        return bisect_left(keys, True, lo=least, key=lambda key: not self.holds_rows(key))
+
     def holds_embedding(self, key: bytes) -> bool:
         return self._has(SegmentKind.EMBEDDING, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` runs
-        are in memory; places in `passed` are skipped."""
+        """The most runs, beyond `above`, that the disk can restore, else 0. The first `held` are in
+        memory; places in `passed` are skipped."""
         if self.store is None:
             return 0
-        reach = held
-        while reach < len(keys) and self.holds_rows(keys[reach]):
-            reach += 1
-        for depth in range(reach, above, -1):
+        for depth in range(self.num_held(keys, held), above, -1):
             key = keys[depth - 1]
             if key not in passed and self._has(SegmentKind.STATE, key):
                 return depth
         return 0
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
-        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` and the
-        state."""
+        """True if prefilling `runs` is clearly quicker than fetching the state and the last
+        `num_fetched`."""
         if self._throughput.disk is None:
             return False
         pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
@@ -188,9 +190,9 @@ class DiskTier:
         if node.checkpoint is None:
             return None
         path = node.path()
-        for depth, at in enumerate(path):
-            if not self.holds_rows(at.key):
-                return self._runs(store, path[depth:])
+        depth = self.num_held([at.key for at in path])
+        if depth < len(path):
+            return self._runs(store, path[depth:])
         if not self.holds_state(node):
             tensors = {
                 f"{layer}.{index}": tensor
@@ -213,7 +215,7 @@ class DiskTier:
         return None
 
     def _runs(self, store: SegmentStore, path: Sequence[Node]) -> Writing | None:
-        """The first of these nodes, with those that follow and are written with it."""
+        """The first of these nodes, with those that are written together with it."""
         runs: list[Rows] = []
         tokens = 0
         for node in path:

@@ -1,4 +1,4 @@
-"""The prefix tree of reusable runs. Keys are chained digests from the engine's fingerprint on, so
+"""The prefix tree of reusable runs. Keys are digests chained from the engine's fingerprint, so
 equal keys mean equal tokens, images and numerics. A run stays while a checkpoint at or below its
 end needs it."""
 
@@ -16,19 +16,16 @@ from core.cache.state import Checkpoint
 
 class PrefixTree:
     """If `recurrent`, resuming from a run needs a checkpoint, unless it is `in_window`: nothing
-    that it needs has left the KV buffer.
-
-    A checkpoint also needs the `tail` of tokens before it, in layers with sliding windows:
-    neighbouring ones share these rows, which their runs hold.
-    """
+    that it needs has left the KV buffer. A checkpoint also needs the `tail` of tokens before it in
+    sliding windows, whose rows neighbouring ones share."""
 
     def __init__(
         self,
         fingerprint: bytes,
         recurrent: bool,
         ledger: Ledger,
-        tail: int = 0,
-        in_window: Callable[[Node], bool] | None = None,
+        tail: int,
+        in_window: Callable[[Node], bool] | None,
     ) -> None:
         self.root = Node(fingerprint, None, None)
         self.recurrent, self.in_window = recurrent, in_window
@@ -36,7 +33,7 @@ class PrefixTree:
         self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
         self._remembered = Remembered()
-        self._clock = 0
+        self.clock = 0
         # Where a request is about to go on from: making room leaves it and all above it whole.
         self.pinned: Node | None = None
 
@@ -75,7 +72,7 @@ class PrefixTree:
         return nodes
 
     def restorable(self, nodes: Sequence[Node], num_runs: int) -> Node | None:
-        """The deepest node from which a prompt of `num_runs` runs can resume; its very end needs a
+        """The deepest node from which a prompt of `num_runs` runs can resume; its end needs a
         hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
@@ -141,13 +138,9 @@ class PrefixTree:
             self._ledger.release(Held.ROWS, node.rows.num_bytes)
             node.rows = None
 
-    @property
-    def clock(self) -> int:
-        return self._clock
-
     def touch(self, node: Node) -> None:
-        self._clock += 1
-        node.last_used = self._clock
+        self.clock += 1
+        node.last_used = self.clock
 
     def checkpoints(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.checkpoint is not None]
@@ -157,8 +150,7 @@ class PrefixTree:
         return self.root.num_checkpoints
 
     def window(self, node: Node) -> list[tuple[Node, int]]:
-        """The runs whose rows windows read at a node's end, upwards, and how many of their last
-        rows."""
+        """The runs whose rows windows read at a node's end, upwards, with numbers of last rows."""
         counts = self.window_rows(at.num_tokens for at in node.upwards())
         return list(zip(node.upwards(), counts, strict=False))
 
@@ -172,7 +164,7 @@ class PrefixTree:
         return counts
 
     def lacking(self, node: Node) -> list[tuple[Node, int]]:
-        """The parts of `window` of which no other checkpoint holds enough rows."""
+        """Parts of `window` of which no other checkpoint holds enough rows."""
         return [
             (at, count)
             for at, count in self.window(node)
@@ -187,7 +179,7 @@ class PrefixTree:
         return parts
 
     def hold(self, node: Node, checkpoint: Checkpoint, tails: Sequence[KVRows | None] = ()) -> None:
-        """Hold a checkpoint; `tails` are parts of its window, with those that are `lacking`."""
+        """`tails` are parts of the checkpoint's window, with those that are `lacking`."""
         if node.checkpoint is None:
             lacking = {at for at, _ in self.lacking(node)}
             for (at, _), tail in zip(self.window(node), tails, strict=True):

@@ -1,7 +1,5 @@
-"""Files that the user chose: opened without ever blocking, and kept by the SHA-256 of their bytes.
-
-A stored file appears whole or not at all, readable by its owner only.
-"""
+"""Files that the user chose: opened without blocking, and stored by SHA-256, whole or not at all,
+for the owner only."""
 
 from __future__ import annotations
 
@@ -67,7 +65,7 @@ class BlobStore:
         return self._folder / digest[:2] / digest
 
     def sweep(self) -> None:
-        """Delete unfinished files of a killed process; call while nobody stores."""
+        """Call while nobody stores."""
         for folder in self._folder.glob("??"):
             sweep(folder)
 

@@ -1,4 +1,4 @@
-"""A child process that exchanges frames with this one, as both sides see it."""
+"""A child process that exchanges frames with its parent, as both sides see it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ENDING_S = 2.0
 
 
 class Child(Generic[Message]):
-    """The parent's side: `heard` gets the child's messages in order, `ended` is called when it is
-    gone. The next `start` starts another."""
+    """The parent's side: `heard` gets messages in order, `ended` is called when the child is gone.
+    The next `start` starts another."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Child(Generic[Message]):
             await self.send(first)
 
     async def send(self, message: BaseModel) -> None:
-        """Raises EngineDiedError if the process doesn't run any more."""
+        """Raises EngineDiedError if no process runs."""
         if self._process is None:
             raise EngineDiedError("The process has ended.")
         await self._process.send(message)
@@ -67,7 +67,7 @@ class Child(Generic[Message]):
             return self._process is not None
 
     async def close(self) -> None:
-        """End the process, even one that is starting. Idempotent."""
+        """Also while it starts. Idempotent."""
         async with self._starting:
             process, listening = self._process, self._listening
         if process is not None and listening is not None:
@@ -96,7 +96,7 @@ class Service(Protocol):
 
 def run_child(make: Callable[[Callable[[BaseModel], None]], Service], messages: Any) -> NoReturn:
     """Serve the parent until the input ends, then end the process. `make` gets the function that
-    sends an event."""
+    sends events."""
     commands, events = become_child()
 
     async def serve() -> None:
@@ -122,7 +122,7 @@ def end_process() -> NoReturn:
 
 
 def named(error: BaseException) -> WaymarkError:
-    """An error for a person: the message of an unexpected one may quote what people wrote."""
+    """An error for a person; an unexpected one's own message may quote what people wrote."""
     if isinstance(error, WaymarkError):
         return error
     print_trace(error)

@@ -1,7 +1,6 @@
 """The engine as the window sees it: sends commands, and routes events to their requests.
 
-When the worker dies, open requests fail with the reason, `life` starts another worker, and the last
-model is loaded again.
+When the worker dies, open requests fail with the reason, and the next one loads the last model.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ class EngineClient:
             received=self._received,
             died=self._died,
             came_back=self._reload,
+            awaited=lambda: bool(self._requests.open_numbers),
         )
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None
@@ -55,7 +55,7 @@ class EngineClient:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def subscribe(self, callback: StateCallback) -> None:
-        """Call `callback(state, reason)` at each change of state; the reason may be ''."""
+        """Call `callback(state, reason)` at each change; the reason may be ''."""
         self._subscribers.append(callback)
 
     @property
@@ -139,7 +139,7 @@ class EngineClient:
         self._settings = self.model = None
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
-        """Iterate over the request for its events, or wait for the last one."""
+        """Iterate over the request's events, or wait for the last one."""
         self._active_at = time.monotonic()
         request = self._requests.open(command, self.cancel)
         spawn(self._send(request.command), self._tasks)
@@ -152,8 +152,6 @@ class EngineClient:
         # The lock keeps commands in order: Cancel after its Generate.
         async with self._sending:
             try:
-                if self.state not in ANSWERING:
-                    raise EngineDiedError("The engine is not running.")
                 await self._life.send(command)
             except WaymarkError as error:
                 self._requests.fail(command.request, error.info())
@@ -176,7 +174,7 @@ class EngineClient:
     def _reload(self) -> None:
         """Load the last model again, once: it may be what killed the worker.
 
-        Before the new state is announced, so that no request finds the engine without a model.
+        Called before the new state is announced, so no request finds the engine without a model.
         """
         settings, self._settings = self._settings, None
         if settings is not None:

@@ -1,7 +1,5 @@
-"""Frames on a byte stream: four bytes of length (big-endian), then that many bytes.
-
-A frame holds JSON and, after a zero byte, the bytes of a picture or a file, if any.
-"""
+"""Frames on a byte stream: a length in four bytes (big-endian), then that many bytes: JSON and,
+after a zero byte, a picture's or a file's bytes, if any."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from core.api.errors import ProtocolError
+from core.api.errors import ProtocolError, first_fault
 
 Message = TypeVar("Message", bound=BaseModel)
 
@@ -74,9 +72,8 @@ def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
     try:
         message = adapter.validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ProtocolError(f"A message can't be read: {first['msg']} at {place!r}.") from error
+        place, words = first_fault(error)
+        raise ProtocolError(f"A message can't be read: {words} at {place!r}.") from error
     field = getattr(message, "ATTACHED", "")
     return message.model_copy(update={field: attached}) if attached and field else message
 

@@ -1,4 +1,4 @@
-"""The worker's life: start it, listen to it, and replace it when it dies or hangs."""
+"""Starts the worker, listens to it, and replaces it when it dies or hangs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """Calls `changed` with each new state and a reason or '', `died` with the reason of a death."""
+    """Calls `changed` with each new state and a reason or '', `died` with a death's reason. While
+    `awaited()`, the worker has to answer pings."""
 
     def __init__(
         self,
@@ -48,16 +49,18 @@ class WorkerLife:
         received: Callable[[Event], None],
         died: Callable[[str], None],
         came_back: Callable[[], None],
+        awaited: Callable[[], bool],
     ) -> None:
         self._command = tuple(command)
         self._log_file = log_file
         self._changed, self._received = changed, received
-        self._died, self._came_back = died, came_back
+        self._died, self._came_back, self._awaited = died, came_back, awaited
         self._transport: Transport[Event] | None = None
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._watchdog = Watchdog()
+        self._sent = asyncio.Event()
         # Why we ended the current worker ourselves.
         self._reason = ""
         self._ended = False
@@ -67,7 +70,7 @@ class WorkerLife:
         return self._transport.pid if self._transport else None
 
     async def start(self) -> None:
-        """Start a worker, with no deaths counted. Raises EngineDiedError."""
+        """Forget deaths and start a worker. Raises EngineDiedError."""
         self._deaths.clear()
         self._ended = False
         self._changed(EngineState.STARTING, "")
@@ -106,6 +109,8 @@ class WorkerLife:
     async def send(self, command: Command) -> None:
         if self._transport is None:
             raise EngineDiedError("The engine is not running.")
+        # Before it is sent, which a stopped process delays.
+        self._sent.set()
         await self._transport.send(command)
 
     async def _spawn(self) -> None:
@@ -115,20 +120,18 @@ class WorkerLife:
         )
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
-        except BaseException as error:
-            # Also when cancelled: nothing else knows of this worker yet, and would end it.
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            if not isinstance(error, TimeoutError | ProtocolError):
-                raise
+            speaks = isinstance(hello, Hello) and hello.protocol == PROTOCOL_VERSION
+            if speaks and not self._ended:
+                self._transport = transport
+                return
+        except (TimeoutError, ProtocolError) as error:
             raise EngineDiedError(f"The engine's first message can't be read: {error}.") from error
-        speaks = isinstance(hello, Hello) and hello.protocol == PROTOCOL_VERSION
-        if not speaks or self._ended:
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            words = "The engine was closed." if self._ended else transport.describe_end()
-            raise EngineDiedError(words)
-        self._transport = transport
+        finally:
+            # Also when cancelled: nothing else knows of this worker yet, and would end it.
+            if self._transport is not transport:
+                transport.kill()
+                await transport.stop(STOP_PATIENCE_S)
+        raise EngineDiedError("The engine was closed." if self._ended else transport.describe_end())
 
     async def _keep_alive(self) -> None:
         while True:
@@ -163,16 +166,18 @@ class WorkerLife:
     async def _keep_watch(self) -> None:
         before = Health.ALIVE
         while True:
+            if self._watchdog.at_rest and not self._awaited():
+                self._sent.clear()
+                await self._sent.wait()
+            self._ping()
             await asyncio.sleep(TICK_S)
             health = self._watchdog.tick()
             if health is Health.LOST:
                 self.replace(REPLACED_WORDS)
                 return
-            if health is Health.SILENT and before is Health.ALIVE:
-                self._changed(EngineState.SILENT, "")
-                self._ping()
-            elif health is Health.ALIVE and before is Health.SILENT:
-                self._changed(EngineState.READY, "")
+            if health is not before:
+                alive = health is Health.ALIVE
+                self._changed(EngineState.READY if alive else EngineState.SILENT, "")
             before = health
 
     def _ping(self) -> None:

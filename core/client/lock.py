@@ -1,4 +1,4 @@
-"""Lock files, which the system releases when the process ends: one app per data folder."""
+"""Locks on files, which the system releases when the process ends: one app per data folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DataFolderLock:
 
 
 def lock_file(path: Path) -> int | None:
-    """The handle of a locked file, unlocked by closing it; None if it is locked already. Raises
+    """The locked file's handle, which unlocks it when closed; None if it was locked already. Raises
     OSError, also on file systems without locks."""
     handle = open_or_create(path, os.O_RDWR)
     try:

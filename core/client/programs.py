@@ -1,9 +1,8 @@
 """How our processes are started, contained and ended, and where our programs and files are.
 
-Python would import from the current folder and from folders that the environment names. Our
-programs are started without either, in the app's own folder, so a `json.py` in a stranger's folder
-is never imported. An installed app is *frozen*: it has no Python, but two executables, the window's
-and the engine's.
+Python would import from the current folder and from folders that the environment names, so a
+stranger's `json.py` could be run; our programs start without either, in the app's own folder. An
+installed app is *frozen*: it has two executables, the window's and the engine's, and no Python.
 """
 
 from __future__ import annotations
@@ -59,7 +58,8 @@ def is_frozen() -> bool:
 
 
 def restore_environment() -> None:
-    """Undo what a frozen executable's loader has set: other programs would load our libraries."""
+    """Undo what a frozen executable's loader has set, or other programs would load our
+    libraries."""
     if not is_frozen():
         return
     original = os.environ.pop("LD_LIBRARY_PATH_ORIG", None)
@@ -89,7 +89,7 @@ def hidden_window() -> int:
 
 
 def say_running() -> None:
-    """Hold MARK until this process ends: Windows' installer can't replace files in use."""
+    """Hold MARK until the process ends: Windows' installer can't replace files in use."""
     if sys.platform == "win32":
         import ctypes
 
@@ -129,8 +129,8 @@ def die_with_parent() -> None:
 
 
 def become_child() -> tuple[BinaryIO, BinaryIO]:
-    """The first call of a child process. Returns its input and output, taken before any library can
-    print into them."""
+    """Call first in a child process. Returns its input and output, taken before libraries can
+    print."""
     die_with_parent()
     forbid_core_dumps()
     report_uncaught()
@@ -183,7 +183,7 @@ if sys.platform == "win32":
         )
 
     class _Job:
-        """The system closes it with its holder, and ends the process in it."""
+        """Windows closes it with its holder, and ends the process in it."""
 
         def __init__(self, kernel: ctypes.WinDLL, handle: int) -> None:
             self._kernel, self._handle = kernel, handle

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Generic
 
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo, WaymarkError
-from core.api.events import Answer, Event, Failed, Last
-
-Given = TypeVar("Given")
+from core.api.events import Answer, Beat, Event, Failed, Hello, Last
 
 
 class EngineError(WaymarkError):
@@ -26,7 +24,7 @@ class Request(Generic[Last_co]):
     def __init__(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> None:
         self.command = command
         self._cancel = cancel
-        self._events: asyncio.Queue[Answer] = asyncio.Queue()
+        self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = False
 
     @property
@@ -37,7 +35,7 @@ class Request(Generic[Last_co]):
         if not self._ended:
             self._cancel(self.id)
 
-    def put(self, event: Answer) -> None:
+    def put(self, event: Answer | Last) -> None:
         self._ended = self._ended or isinstance(event, Last)
         self._events.put_nowait(event)
 
@@ -69,7 +67,7 @@ def spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> No
 
 class RequestTable:
     def __init__(self) -> None:
-        self._open: dict[int, Request[Answer]] = {}
+        self._open: dict[int, Request[Last]] = {}
         self._next = 1
 
     def open(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> Request[Last_co]:
@@ -82,8 +80,8 @@ class RequestTable:
     def open_numbers(self) -> list[int]:
         return list(self._open)
 
-    def route(self, event: Event) -> None:
-        if not isinstance(event, Answer):
+    def route(self, event: Event | Last) -> None:
+        if isinstance(event, Hello | Beat):
             return
         request = self._open.get(event.request)
         if request is None:
@@ -98,38 +96,3 @@ class RequestTable:
     def fail_all(self, error: ErrorInfo) -> None:
         for number in self.open_numbers:
             self.fail(number, error)
-
-
-class Answers(Generic[Given]):
-    """Questions with one answer each; their numbers differ by `step`."""
-
-    def __init__(self, step: int = 1) -> None:
-        self._waiting: dict[int, asyncio.Future[Given]] = {}
-        self._last, self._step = 0, step
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._waiting
-
-    async def ask(self, send: Callable[[int], Awaitable[None]]) -> Given:
-        """`send` gets the question's number. Raises EngineError."""
-        self._last = number = self._last + self._step
-        answer: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        try:
-            await send(number)
-            return await answer
-        finally:
-            del self._waiting[number]
-
-    def settle(self, number: int, answer: Given | ErrorInfo) -> None:
-        waiting = self._waiting.get(number)
-        if waiting is None or waiting.done():
-            return
-        if isinstance(answer, ErrorInfo):
-            waiting.set_exception(EngineError(answer))
-        else:
-            waiting.set_result(answer)
-
-    def fail_all(self, error: ErrorInfo) -> None:
-        for number in list(self._waiting):
-            self.settle(number, error)

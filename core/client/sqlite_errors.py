@@ -1,7 +1,5 @@
-"""The errors that sqlite3 raises for a file, and those that mean damage.
-
-SQLite's messages may quote what people wrote, so only types and codes are used.
-"""
+"""The errors that sqlite3 raises for a file, and those that mean damage: types and codes alone,
+since messages may quote what people wrote."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Transport(Generic[Message]):
         environment: Mapping[str, str] | None = None,
         failed: str = "A process could not be started: {}.",
     ) -> Transport[Message]:
-        """Raises EngineDiedError, whose message is `failed` with the reason."""
+        """Raises EngineDiedError with the message `failed`, which gets the reason."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -165,7 +165,7 @@ class Transport(Generic[Message]):
         self._errors.append(pending.decode(errors="replace"))
 
     def _write_log(self, chunk: bytes) -> None:
-        """Ignore a full disk: the worker blocks unless its output is read."""
+        """Ignores a full disk: unread output blocks the worker."""
         if self._log is None:
             return
         try:

@@ -16,6 +16,7 @@ from core.api.errors import (
     NotRegularFileError,
     WaymarkError,
 )
+from core.api.events import Failed
 from core.client.child import named, run_child
 from core.downloads.hub import Hub, TryAgainError, look, search, unreachable
 from core.downloads.jobs import Job, claimed, free_bytes, in_the_way, publish, read
@@ -31,7 +32,6 @@ from core.downloads.messages import (
     Pause,
     Paused,
     Progress,
-    Refused,
     Repository,
     Search,
     Stopped,
@@ -62,7 +62,7 @@ class Download:
         self._elsewhere = False
 
     async def run(self) -> Path:
-        """Returns the path of the model. Raises WaymarkError."""
+        """Returns the model's path. Raises WaymarkError."""
         # Before anything is told, or it would seem lost until it is checked.
         self._parts = await asyncio.to_thread(self._read_journals)
         telling = asyncio.ensure_future(self._keep_telling())
@@ -140,7 +140,7 @@ class Download:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _publish(self, missing: list[PartFile]) -> None:
-        """Carried through once begun: a pause comes too late."""
+        """A pause after it has begun comes too late."""
         publishing = asyncio.ensure_future(asyncio.to_thread(publish, self._job, missing))
         try:
             await asyncio.shield(publishing)
@@ -178,7 +178,7 @@ QUICK_ATTEMPTS = 2
 
 
 class Service:
-    """Requests nothing before the first `Configure`, or after one that can't be used."""
+    """Requests nothing without a usable `Configure`."""
 
     def __init__(self, emit: Callable[[BaseModel], None], patience: Patience = PATIENT) -> None:
         self._emit, self._patience = emit, patience
@@ -201,8 +201,6 @@ class Service:
                 task.add_done_callback(partial(self._ended, command.work))
             case Pause() if command.work in self._fetching:
                 self._fetching[command.work].cancel()
-            case _:
-                pass
 
     async def close(self) -> None:
         tasks = [*self._fetching.values(), *self._asking]
@@ -242,7 +240,7 @@ class Service:
             found = await self._patiently(ask)
             self._emit(Found(request=request, repositories=found))
         except Exception as error:
-            self._emit(Refused(request=request, error=named(error).info()))
+            self._emit(Failed(request=request, error=named(error).info()))
 
     async def _patiently(
         self, ask: Callable[[], Awaitable[tuple[Repository, ...]]]
@@ -260,7 +258,7 @@ class Service:
         return await Download(read(Path(work)), self._hub, self._emit, self._patience).run()
 
     def _ended(self, work: str, task: asyncio.Task[Path]) -> None:
-        """Not a part of the task: one that is cancelled at once never runs."""
+        """Not a part of the task, which never runs if cancelled at once."""
         del self._fetching[work]
         if task.cancelled():
             self._emit(Paused(work=work))

@@ -1,5 +1,5 @@
-"""The models that a repository offers: its folder of safetensors, and each of its GGUF files, by
-names and sizes alone."""
+"""A repository's models: its folder of safetensors and each of its GGUF files, by names and
+sizes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def runs(family: str) -> bool:
 
 
 def choices(repository: Repository) -> tuple[Plan, ...]:
-    """The smallest first. Raises HubAnswerError for a file name that is not allowed."""
+    """The smallest first. Raises HubAnswerError for a file name that isn't allowed."""
     files = {file.path: file for file in repository.files if _wanted(file.path)}
     names = [checked_path(path) for path in files]
     if len({str(name).casefold() for name in names}) < len(names):
@@ -78,7 +78,7 @@ def weights_bytes(plan: Plan) -> int:
 
 
 def suggested(plans: Sequence[Plan], parameters: int, memory: int) -> int:
-    """The index of the most exact choice that fits into `memory` bytes, or of the smallest."""
+    """The index of the most exact choice within `memory` bytes, or of the smallest."""
     fitting = [
         index
         for index, plan in enumerate(plans)

@@ -1,4 +1,4 @@
-"""The window's side of the process of downloads, which is started when it is needed first."""
+"""The window's side of the process of downloads, started when first needed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from core.api.errors import EngineDiedError, WaymarkError
+from core.api.commands import Answered
+from core.api.errors import EngineDiedError
+from core.api.events import Failed
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import Answers
+from core.client.requests import RequestTable
 from core.downloads.messages import (
     EVENTS,
     Completed,
@@ -23,7 +25,6 @@ from core.downloads.messages import (
     Pause,
     Paused,
     Progress,
-    Refused,
     Repository,
     Search,
     Stopped,
@@ -38,7 +39,7 @@ def _died() -> EngineDiedError:
 
 
 class DownloadsClient:
-    """`heard` gets the events of all downloads in order."""
+    """`heard` gets all downloads' events in order."""
 
     def __init__(
         self,
@@ -51,11 +52,11 @@ class DownloadsClient:
             command or program("core.downloads"),
             EVENTS,
             self._take,
-            lambda: self._end_all(_died()),
+            self._ended,
             log_file,
         )
         self._connection = Connection()
-        self._asked = Answers[tuple[Repository, ...]]()
+        self._requests = RequestTable()
         self._fetching: set[str] = set()
 
     @property
@@ -70,11 +71,11 @@ class DownloadsClient:
             await self._send(Configure(connection=connection))
 
     async def search(self, text: str) -> tuple[Repository, ...]:
-        return await self._ask(lambda number: Search(request=number, text=text))
+        return await self._ask(Search(text=text))
 
     async def look(self, repository: str) -> Repository:
         """Raises WaymarkError."""
-        (found,) = await self._ask(lambda number: Look(request=number, repository=repository))
+        (found,) = await self._ask(Look(repository=repository))
         return found
 
     async def fetch(self, work: Path) -> None:
@@ -89,12 +90,13 @@ class DownloadsClient:
             await self._send(Pause(work=str(work)))
 
     async def close(self) -> None:
-        """End the process, even one that is starting; what has arrived is kept. Idempotent."""
         await self._child.close()
 
-    async def _ask(self, command: Callable[[int], BaseModel]) -> tuple[Repository, ...]:
+    async def _ask(self, command: Answered[Found]) -> tuple[Repository, ...]:
         await self._start()
-        return await self._asked.ask(lambda number: self._send(command(number)))
+        request = self._requests.open(command, lambda _: None)
+        await self._send(request.command)
+        return (await request.last()).repositories
 
     async def _start(self) -> None:
         await self._child.start(Configure(connection=self._connection))
@@ -107,18 +109,17 @@ class DownloadsClient:
 
     def _take(self, event: DownloadEvent) -> None:
         match event:
-            case Found():
-                self._asked.settle(event.request, event.repositories)
-            case Refused():
-                self._asked.settle(event.request, event.error)
+            case Found() | Failed():
+                self._requests.route(event)
             case Progress():
                 self._heard(event)
             case _:
                 self._fetching.discard(event.work)
                 self._heard(event)
 
-    def _end_all(self, error: WaymarkError) -> None:
-        self._asked.fail_all(error.info())
+    def _ended(self) -> None:
+        error = _died().info()
+        self._requests.fail_all(error)
         fetching, self._fetching = self._fetching, set()
         for work in sorted(fetching):
-            self._heard(Stopped(work=work, error=error.info()))
+            self._heard(Stopped(work=work, error=error))

@@ -1,4 +1,4 @@
-"""The hub: its metadata, of which only what is needed and valid is kept, and its files.
+"""The hub's files, and its metadata, of which only what is needed and valid is kept.
 
 The token goes to the hub's own host only. A redirect never leaves HTTPS.
 """
@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -52,7 +52,7 @@ _SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
 
 
 class TryAgainError(Exception):
-    """A request failed in a way that may pass; `wait_s` is what the server asks for."""
+    """A failure that may pass; `wait_s` is what the server asks for."""
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
         super().__init__(reason)
@@ -66,6 +66,8 @@ class Hub:
         self._address = connection.hub.rstrip("/")
         self._origin = _origin(self._address)
         self._token = connection.token
+        if not self._token.isascii() or not self._token.isprintable():
+            raise NoAccessError("The access token has characters that no token has.")
         self._bytes_per_second = connection.bytes_per_second
         # When all bytes that arrived would have, at the limit.
         self._due = 0.0
@@ -81,14 +83,16 @@ class Hub:
         except ImportError as error:
             # The system's may be one, too.
             raise HubUnreachableError("Waymark can't use SOCKS proxies, only HTTP ones.") from error
-        if not self._token.isascii() or not self._token.isprintable():
-            raise NoAccessError("The access token has characters that no token has.")
+        except OSError as error:
+            # Of SSL_CERT_FILE.
+            words = "The system's list of certificates can't be read."
+            raise HubUnreachableError(words) from error
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def keep_pace(self, num_bytes: int) -> None:
-        """Wait if these bytes came faster than the limit, which all downloads share."""
+        """Wait if these bytes came faster than the limit of all downloads."""
         if self._bytes_per_second:
             now = time.monotonic()
             self._due = max(now, self._due) + num_bytes / self._bytes_per_second
@@ -117,11 +121,7 @@ class Hub:
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx2.Response]:
         """Follows redirects. Raises TryAgainError, WaymarkError."""
-        url = (
-            httpx2.URL(self._address + path, params=query)
-            if query
-            else httpx2.URL(self._address + path)
-        )
+        url = httpx2.URL(self._address + path, params=query)
         try:
             for _ in range(MOST_REDIRECTS):
                 sent = {**(headers or {}), **self._authorization(url)}
@@ -244,8 +244,9 @@ async def look(hub: Hub, name: str) -> Repository:
     found, commit = _repository({**fields, "id": name}), fields.get("sha")
     if found is None or not isinstance(commit, str) or not _SHA1.fullmatch(commit):
         raise HubAnswerError("The answer doesn't describe a model.")
-    files = _objects(fields.get("siblings"))[:MOST_FILES]
-    listed = tuple(each for each in map(_file, files) if each is not None)
+    files = fields.get("siblings")
+    entries = map(_object, files[:MOST_FILES]) if isinstance(files, list) else ()
+    listed = tuple(each for each in map(_file, entries) if each is not None)
     return found.model_copy(update={"commit": commit, "files": listed})
 
 
@@ -299,11 +300,6 @@ def _licence(answer: Mapping[str, Any]) -> str:
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    entries: Iterable[object] = value if isinstance(value, list) else ()
-    return [each for each in entries if isinstance(each, dict)]
 
 
 def _text(value: object) -> str:

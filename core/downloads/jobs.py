@@ -1,11 +1,10 @@
-"""Downloads on disk: what is planned and what has arrived, in a hidden folder next to the models.
+"""Downloads on disk: plans and what has arrived, in a hidden folder next to the models.
 
-    Models/Org/Name/...             complete files only
-    Models/.downloads/<digest>/     plan.json, and a part and its journal for each file; the file
-                                    `lock` is locked by the process that downloads
+    Models/Org/Name/...           complete files only
+    Models/.downloads/<digest>/   plan.json, a part and a journal for each file, and `lock`
 
-The window reads and creates them without a process or a network; a file moves to its place when
-all files of its model have their published digests.
+The window reads and creates them without a process or a network; files move to their places when
+all of a model's have their published digests.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class Job:
         return [PartFile(self.work, at, file) for at, file in enumerate(self.plan.files)]
 
     def received(self) -> int:
-        """Bytes that should be on disk, by the journals."""
         parts = self.parts()
         for part in parts:
             part.read_journal()
@@ -119,7 +117,7 @@ def unfinished(models: Path) -> list[Job]:
 def claimed(job: Job) -> Iterator[bool]:
     """Keep other processes from downloading or deleting the same; False if one does so now.
 
-    A file system without locks keeps nobody away. Raises DownloadFolderError.
+    Does nothing on a file system without locks. Raises DownloadFolderError.
     """
     handle: int | None = -1
     try:

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from core.api.commands import Answered
 from core.api.errors import ErrorInfo
+from core.api.events import Failed, Last
 from core.api.params import Frozen
 
 HUB = "https://huggingface.co"
@@ -17,7 +19,7 @@ Sha1 = Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")]
 
 
 class Connection(Frozen):
-    """An empty `proxy` uses the system's; a speed limit of 0 means none."""
+    """An empty `proxy` is the system's; a limit of 0 is none."""
 
     hub: str = HUB
     proxy: str = ""
@@ -26,7 +28,7 @@ class Connection(Frozen):
 
 
 class RemoteFile(Frozen):
-    """Has its SHA-256, or the SHA-1 of its Git blob for a small file."""
+    """Has its SHA-256 or, if small, its Git blob's SHA-1."""
 
     path: str
     size: Count
@@ -35,7 +37,7 @@ class RemoteFile(Frozen):
 
 
 class Repository(Frozen):
-    """`family` is the model_type or the architecture of its GGUF files.
+    """`family` is the model_type, or the GGUF files' architecture.
 
     A search gives neither `commit` nor `files`.
     """
@@ -51,7 +53,7 @@ class Repository(Frozen):
 
 
 class Plan(Frozen):
-    """`opens` is the path of the file to load, "" for the whole folder."""
+    """`opens` is the path to load, "" for the whole folder."""
 
     repository: str
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
@@ -65,56 +67,46 @@ class Plan(Frozen):
 
 
 class Configure(Frozen):
-    """Downloads in progress use these settings from their next request on."""
+    """For downloads in progress, from their next request on."""
 
     type: Literal["configure"] = "configure"
     connection: Connection
 
 
-class Search(Frozen):
+class Found(Last):
+    type: Literal["found"] = "found"
+    repositories: tuple[Repository, ...]
+
+
+class Search(Answered[Found]):
     type: Literal["search"] = "search"
-    request: int
     text: str
 
 
-class Look(Frozen):
-    """Answered by Found with one repository, or Refused."""
+class Look(Answered[Found]):
+    """Answered with one repository."""
 
     type: Literal["look"] = "look"
-    request: int
     repository: str
 
 
 class Fetch(Frozen):
-    """Start or resume the download in the folder `work`. Answered by Progress, then by an end."""
+    """Start or resume the download in `work`. Answered by Progress, then an end."""
 
     type: Literal["fetch"] = "fetch"
     work: str
 
 
 class Pause(Frozen):
-    """Answered by Paused; ignored after the download's end."""
+    """Answered by Paused; ignored after the end."""
 
     type: Literal["pause"] = "pause"
     work: str
 
 
-class Found(Frozen):
-    type: Literal["found"] = "found"
-    request: int
-    repositories: tuple[Repository, ...]
-
-
-class Refused(Frozen):
-    type: Literal["refused"] = "refused"
-    request: int
-    error: ErrorInfo
-
-
 class Progress(Frozen):
-    """`speed` is that of the last seconds. `waiting` says why nothing is asked for until the next
-    attempt; `checking`: the digests are being compared; `elsewhere`: another process downloads it.
-    """
+    """`speed` is that of the last seconds; `waiting` is why a new attempt isn't made yet;
+    `checking`: digests are compared; `elsewhere`: another process downloads it."""
 
     type: Literal["progress"] = "progress"
     work: str
@@ -147,7 +139,7 @@ class Completed(Frozen):
 
 DownloadCommand = Annotated[Configure | Search | Look | Fetch | Pause, Field(discriminator="type")]
 DownloadEvent = Annotated[
-    Found | Refused | Progress | Paused | Stopped | Completed, Field(discriminator="type")
+    Found | Failed | Progress | Paused | Stopped | Completed, Field(discriminator="type")
 ]
 COMMANDS: TypeAdapter[DownloadCommand] = TypeAdapter(DownloadCommand)
 EVENTS: TypeAdapter[DownloadEvent] = TypeAdapter(DownloadEvent)

@@ -1,4 +1,4 @@
-"""Names of repositories and of their files: checked before any becomes a path or an address."""
+"""Names of repositories and files, checked before any becomes a path or an address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORBIDDEN = frozenset('<>:"\\|?*')
 
 
 def repository_name(text: str) -> str:
-    """Org/Name from that name or from a repository's address, '' for any other text."""
+    """Org/Name of a name or a repository's address, '' for any other text."""
     text = text.strip()
     if text.lower().startswith(_WITHOUT_SCHEME):
         text = f"https://{text}"

@@ -1,7 +1,7 @@
-"""A file that arrives in pieces, on disk under a temporary name, with a journal of their digests.
+"""A file that arrives in pieces, under a temporary name, with a journal of their digests.
 
-The journal is only appended to and never trusted: a piece counts if its bytes have the digest that
-was noted when they arrived. So a kill, a power cut or a bad disk costs the pieces that it hit.
+The journal is only appended to and never trusted: a piece counts if its bytes have the noted
+digest. A kill, a power cut or a bad disk costs the pieces that it hit.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class PartFile:
                 self.etag = match[1]
 
     def check(self) -> bool:
-        """Drop the pieces that aren't on disk as they arrived; True if the whole is as published.
+        """Read the file, and drop pieces that aren't on disk as they arrived; True if the whole is
+        as published.
 
-        Reads the whole file. Raises DownloadFolderError.
+        Raises DownloadFolderError.
         """
         whole, at = self._published_hash(), 0
         with self._opened() as part:

@@ -1,4 +1,4 @@
-"""One file over HTTP: ranges, retries, and a second look at bytes that have the wrong digest."""
+"""One file over HTTP: ranges, retries, and a second look at bytes with the wrong digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Sink = Callable[[int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Attempts in a row that bring nothing new, and the pauses between them, which double."""
+    """Attempts in a row without anything new; their pauses double."""
 
     attempts: int = 8
     first_pause_s: float = 1.0
@@ -110,7 +110,7 @@ class Transfer:
                 await self._pause(TryAgainError("the server began the file again"), before)
 
     async def _read_again(self) -> bool:
-        """Receive piece by piece again; True if the whole is right then."""
+        """Receive all pieces again; True if the whole is right then."""
         changed, again, self._best = False, 0, -1
 
         def compare(start: int, data: bytes) -> None:
@@ -155,7 +155,7 @@ class Transfer:
         self.waiting = ""
 
     async def _receive(self, start: int, end: int, sink: Sink) -> None:
-        """Pass on all bytes that arrive, also those before an error or a cancellation."""
+        """Pass on all bytes that arrive, also before an error or a cancellation."""
         hub, part = self._hub(), self._part
         async with hub.stream(self._address, headers=self._headers(start, end)) as response:
             self._accept(hub, response, start)

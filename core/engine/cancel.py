@@ -12,7 +12,7 @@ from core.api.errors import RequestCancelled
 
 
 class CancelFlag:
-    """Belongs to one request and is never reset, so a late stop can't reach the next request."""
+    """One request's, never reset, so a late stop can't reach the next request."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 class Background(Generic[T]):
     """Runs `build` at once, with a function to call often, which raises RequestCancelled when the
-    `with` block ends. `check` is that of the whole load."""
+    `with` block ends."""
 
     def __init__(self, build: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> None:
         self._check_load, self._ended = check, threading.Event()

@@ -1,5 +1,5 @@
 """Idle work: prefills a reply as history shows it, a stopped one first as *Continue* resumes it, or
-a draft. Splits are canonical, so the states are those that the request would make."""
+a draft, to the states that a request would make."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ class IdlePrefill:
         )
 
     def predict(self) -> Predicted:
-        """Raises RequestCancelled."""
         loaded, conversation = self._loaded, self._command.conversation
         try:
             images = loaded.catalog.segments(conversation.pictures, self._flag.check)
@@ -99,8 +98,9 @@ class IdlePrefill:
     ) -> Prepared:
         cache = self._loaded.cache
         keys = cache.tree.keys(prompt)
-        held = [key for key in keys if cache.tier_of(key) is not None]
-        parts = context_parts(prompt, len(held), keys, cache)
+        on_disk = cache.disk.num_held(keys)
+        held = max(len(cache.tree.match(keys)), on_disk)
+        parts = context_parts(prompt, held, keys, cache, on_disk)
         return Prepared(
             request=self._command.request,
             tokens=tokens,

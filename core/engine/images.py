@@ -1,4 +1,4 @@
-"""Pictures of a conversation, from file and digest to prompt segments and embeddings."""
+"""Pictures of a conversation, from files to prompt segments and embeddings."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ def naming(part: ImagePart) -> Iterator[None]:
 
 # Decoded pictures kept for the next request: five of a million pixels.
 DESCRIBED_BYTES = 16 * 2**20
+# Pictures whose segments are known without their files: a picture's takes up to 100 KB.
+MOST_KNOWN = 1_024
 
 
 class ImageCatalog:
-    """A catalog without a processor refuses every picture."""
+    """Without a processor every picture is refused."""
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
@@ -48,13 +50,13 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: DecodedPicture) -> None:
-        """Process a picture decoded to be described. Raises ImageError."""
+        """Raises ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
             processed = self._processor.process(picture)
-        self._known[part.digest] = processed.image
         with self._lock:
+            self._known[part.digest] = processed.image
             self._described[part.digest] = processed
             while sum(len(each.data) for each in self._described.values()) > DESCRIBED_BYTES:
                 del self._described[next(iter(self._described))]
@@ -79,6 +81,9 @@ class ImageCatalog:
 
     def drop_fresh(self) -> None:
         self._fresh.clear()
+        with self._lock:
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
         if self._processor is None:
@@ -94,11 +99,13 @@ class ImageCatalog:
         return processed
 
     def _segment(self, part: ImagePart, check: Callable[[], None]) -> Image:
-        known = self._known.get(part.digest)
-        if known is None:
-            self._fresh[part.digest] = processed = self._process(part, check)
-            known = processed.image
-        return known
+        with self._lock:
+            known = self._known.pop(part.digest, None)
+            if known is not None:  # the newest now
+                self._known[part.digest] = known
+                return known
+        self._fresh[part.digest] = processed = self._process(part, check)
+        return processed.image
 
 
 class Pictures:

@@ -22,14 +22,13 @@ from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.state import SideStream
-from core.cache.tier import DiskTier
 from core.engine.cancel import Background
 from core.engine.drafting.costs import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.gguf.library import ollama_name
 from core.helper.process import HelperFailedError
-from core.layers.memory import checkpoint_bytes, kv_size
+from core.layers.memory import checkpoint_bytes
 from core.loading.files import ModelFiles, open_files
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, fits, read_model
@@ -58,9 +57,7 @@ HOST_SHARE = 0.25
 DISK_SHARE = 0.1
 DISK_LIMIT = 16 * 2**30
 SMALLEST_CONTEXT = 2_048
-
-
-_MOST_CHATS = 64
+_MOST_CHATS = 64  # whose tools are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def load(
     open_store: Callable[[], DiskStore | None] = lambda: None,
     most_on_disk: int | None = None,
 ) -> LoadedModel:
-    """Open a model's files, then the store in the settings' folder. Raises a WaymarkError."""
+    """Opens the files, then the store in the settings' folder. Raises a WaymarkError."""
     began, device, looking = time.monotonic(), resolve_device(settings), LookingTime(check)
     with looking:
         files = open_files(Path(settings.path), looking)
@@ -115,11 +112,12 @@ def load(
         settings.grid,
         repr(processor.config) if processor is not None else "",
         kernels.name,
-        kv_size(model.layer_specs).slides(context),
+        model.kv_size.slides(context),
     )
     cache = open_cache(blobs, model, context, root)
     facts = LoadFacts(
         weight_bytes=chosen.num_bytes - read.mapped_bytes,
+        token_bytes=plan.held(precision.dtype, kernels).token_bytes,
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
         from_disk=read.from_disk,
@@ -164,7 +162,6 @@ def _read(
 
 
 def _text_of(files: ModelFiles) -> Callable[[Callable[[], None]], ChatText]:
-    """Takes the helper a second or two."""
     helper = ChatText.new_helper()
     with suppress(HelperFailedError):  # asking it says so
         helper.start()
@@ -251,13 +248,12 @@ def open_processor(
 def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
-    affordable = kv_size(model.layer_specs).context_within(int(available * KV_BUFFER_SHARE))
+    affordable = model.kv_size.context_within(int(available * KV_BUFFER_SHARE))
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
 def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
-    specs, device = model.layer_specs, model.device
-    kv_buffer = kv_size(specs).context_bytes(context)
+    device, kv_buffer = model.device, model.kv_size.context_bytes(context)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
     disk = min(DISK_LIMIT, blobs.share_of_disk(DISK_SHARE)) if blobs is not None else 0
     if device.type == "cpu":
@@ -268,8 +264,7 @@ def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: byte
     # stored under a larger cap than today's default.
     store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
-    tier = DiskTier(store)
-    return ContextCache(specs, device, context, root, budgets, tier, copier=copier)
+    return ContextCache(model.layer_specs, device, context, root, budgets, store, copier)
 
 
 def describe(
@@ -282,7 +277,7 @@ def describe(
     cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:
-    place, size = Path(os.path.abspath(settings.path)), kv_size(model.layer_specs)
+    place, size = Path(os.path.abspath(settings.path)), model.kv_size
     return ModelInfo(
         name=ollama_name(place) or published_name(str(place)),
         path=settings.path,

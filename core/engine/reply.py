@@ -83,7 +83,7 @@ class Reply:
         return min(filter(None, ends), default=0)
 
     def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
-        """Sample from each row of `logits` [n, vocab] until a token differs from the draft."""
+        """Sample from rows of `logits` [n, vocab] until a token differs from the draft."""
         for row, drafted in zip_longest(logits, draft):
             reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
@@ -146,7 +146,7 @@ class Reply:
 
 
 class _Logprobs:
-    """Log probabilities of sampled tokens, until text of theirs is shown in the answer."""
+    """Of sampled tokens, until text of theirs is shown in the answer."""
 
     def __init__(self, num_top: int, reader: ReplyReader, text: ChatText, num_begun: int) -> None:
         self._num_top, self._reader, self._text = num_top, reader, text
@@ -217,8 +217,8 @@ class ReplyStream:
 
 
 class LoopDetector:
-    """Counts for every period how many of the last ids equal the one a period before: constant time
-    per id."""
+    """Counts for every period how many of the last ids equal the one a period before, in constant
+    time per id."""
 
     def __init__(self) -> None:
         # The newest first; no id is -1.

@@ -1,8 +1,6 @@
-"""The next token of a reply: masked by its format, then sampled from a row of logits.
-
-A grammar follows sampled tokens only, so drafts need no rollback. Settings apply in the order and
-meaning of transformers' logits processors; randomness is a pure function of (seed, token index).
-"""
+"""The next token of a reply: masked by its format, then sampled from a row of logits. A grammar
+follows sampled tokens only, so drafts need no rollback. Settings have the order and meaning of
+transformers' logits processors; randomness is a pure function of (seed, token index)."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from core.text.chat_text import ChatText, RenderedPrompt
 
 
 class Constraint:
-    """The format of one reply. A thought is free, but can't end the reply."""
+    """A thought is free, but can't end the reply."""
 
     def __init__(
         self, form: ReplyFormat | None, text: ChatText, rendered: RenderedPrompt, thinking: Thinking
@@ -72,7 +70,7 @@ class Constraint:
             self._check()
 
     def forced(self) -> list[int]:
-        """Ids that must come next, as the tokenizer spells them; often none."""
+        """Ids that must come next; often none."""
         if not self._on or self._in_thought or self._at_start or self._grammar.is_stopped():
             return []
         return self._grammar.compute_ff_tokens()
@@ -93,7 +91,6 @@ class Constraint:
         self._check()
 
     def _num_free(self, draft: Sequence[int]) -> int:
-        """Drafted ids of a thought, which the grammar doesn't restrict."""
         if not self._on:
             return len(draft)
         if not self._in_thought:
@@ -204,7 +201,7 @@ _LEAST_LOGPROB = -9999.0
 def log_probabilities(
     logits: Tensor, token_id: int, num_top: int
 ) -> tuple[float, list[tuple[int, float]]]:
-    """The natural log-softmax of `logits` [vocab], at one id and at the `num_top` likeliest."""
+    """Natural log-softmax of `logits` [vocab] at one id and at the `num_top` likeliest."""
     found = logits.detach().to("cpu", torch.float32).log_softmax(-1, dtype=torch.float64)
     found = found.nan_to_num(nan=_LEAST_LOGPROB, neginf=_LEAST_LOGPROB)
     top = found.topk(min(num_top, len(found)))
@@ -232,8 +229,8 @@ def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
 
 
 def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
-    """-inf for all but the likeliest tokens that together reach `top_p`; one always stays. Tokens
-    below an n-th of 1 - p can't make up 1 - p together and needn't be sorted."""
+    """-inf for all but the likeliest tokens that together reach `top_p`, at least one. Tokens below
+    an n-th of 1 - p can't make up 1 - p together and needn't be sorted."""
     probabilities = scores.softmax(-1)
     least = min((1 - top_p) / len(scores), float(probabilities.max()))
     candidates = (probabilities >= least).nonzero().flatten()
@@ -251,7 +248,7 @@ def keep_min_p(scores: Tensor, min_p: float) -> Tensor:
 
 
 def uniform(seed: int, token_index: int) -> float:
-    """A number in [0, 1) fixed by (seed, token index) on every computer."""
+    """In [0, 1), fixed by (seed, token index) on every computer."""
     message = seed.to_bytes(8, "little") + token_index.to_bytes(8, "little")
     digest = hashlib.blake2b(message, digest_size=8, person=b"waymark draw").digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
@@ -269,7 +266,7 @@ def _kept(token_ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at(scores: Tensor, point: float) -> int:
-    """The token at `point` of the cumulated probabilities, summed in double precision."""
+    """The token at `point` of the cumulated probabilities, in double precision."""
     cumulated = scores.double().softmax(-1).cumsum(-1)
     place = torch.searchsorted(cumulated, point * cumulated[-1], right=True)
     return min(int(place), len(scores) - 1)

@@ -25,7 +25,7 @@ from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.reply import Reply
-from core.engine.stats import MessageMap, Report, explain
+from core.engine.stats import MessageMap, Report, explain, note_throughput
 from kernels.common.memory import octets
 
 
@@ -124,8 +124,8 @@ class Session:
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
             self._report_progress(stop)
-        self._report.prefill_s = time.perf_counter() - began
-        self._report.note_throughput()
+        self._report.prefill_s = seconds = time.perf_counter() - began
+        note_throughput(self._cache, self._report.evaluated_tokens, seconds, self._pictures)
         return prefill
 
     def _report_progress(self, stop: int | None) -> None:
@@ -166,11 +166,7 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        settings, model, kv_buffer = (
-            self._command.draft,
-            self._loaded.model,
-            self._context.kv_buffer,
-        )
+        settings, model = self._command.draft, self._loaded.model
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.
         if not model.batch_invariant_steps or (self._command.side and mode == "auto"):
@@ -179,7 +175,8 @@ class Session:
         if mode in {"auto", "lookup", "both"}:
             drafters.append(LookupDrafter(self._prompt))
         if mode in {"auto", "mtp", "both"} and model.has_mtp:
-            check, head_steps = self._flag.check, steps.head(model, kv_buffer)
+            check, kv_buffer = self._flag.check, self._context.kv_buffer
+            head_steps = steps.head(model, kv_buffer)
             head = HeadDrafter(model, kv_buffer, self._prompt, costs, check, head_steps)
             drafters.append(head)
         noise = self._probe.draft_noise
@@ -188,8 +185,8 @@ class Session:
     def _generate(
         self, hidden: Tensor, decode: Decode, speculation: Speculation, head: HeadDrafter | None
     ) -> FinishReason:
-        """Sample from `hidden` [1, hidden_size], then step after step. Rows after a draft's first
-        wrong token are rolled back."""
+        """Sample from `hidden` [1, hidden_size], then step after step, rolling back rows after a
+        draft's first wrong token."""
         reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
         most = reply.most(room)

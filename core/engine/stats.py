@@ -1,4 +1,4 @@
-"""The counters of one request, and why tokens were prefilled again. prompt = reused + evaluated."""
+"""The counters of one request, and why tokens were prefilled again."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class Report:
 
     def __post_init__(self) -> None:
         self.evaluated_to = self.restored.cut.token.value
+        # Asked once: contexts are written while nothing is prefilled.
+        self._num_on_disk = self.cache.disk.num_held(self.restored.keys)
 
     def count_token(self) -> None:
         self.reply_tokens += 1
@@ -60,22 +62,19 @@ class Report:
     def evaluated_tokens(self) -> int:
         return self.evaluated_to - self.restored.cut.token.value
 
-    def note_throughput(self) -> None:
-        note_throughput(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
-
     def stats(self) -> RequestStats:
         restored, prompt = self.restored, self.prompt
-        reused = restored.cut.token.value
+        token, position = restored.cut.token.value, restored.cut.position.value
         return RequestStats(
             prompt_tokens=prompt.num_tokens,
             prompt_positions=prompt.end.position.value,
-            reused_tokens=reused,
+            reused_tokens=token,
             evaluated_tokens=self.evaluated_tokens,
             reply_tokens=self.reply_tokens,
             images_in_prompt=len(prompt.images),
             images_encoded=self.pictures.num_encoded,
             restored_from=restored.tier,
-            restored_at=self._restored_at(),
+            restored_at=Place(token=token, position=position) if restored.num_runs else None,
             checkpoints=held_checkpoints(self.cache, restored.keys),
             checkpoints_held=self.cache.num_states(),
             miss=self.miss,
@@ -91,12 +90,6 @@ class Report:
             draft=self.drafts(),
         )
 
-    def _restored_at(self) -> Place | None:
-        if self.restored.num_runs == 0:
-            return None
-        cut = self.restored.cut
-        return Place(token=cut.token.value, position=cut.position.value)
-
     @property
     def ttft_s(self) -> float | None:
         return self._first_token_at and self._first_token_at - self.started
@@ -109,7 +102,10 @@ class Report:
         return steps / max(1e-9, time.perf_counter() - self._first_token_at)
 
     def _parts(self) -> tuple[ContextPart, ...]:
-        parts = context_parts(self.prompt, self.restored.num_runs, self.restored.keys, self.cache)
+        restored = self.restored
+        parts = context_parts(
+            self.prompt, restored.num_runs, restored.keys, self.cache, self._num_on_disk
+        )
         if not self.reply_tokens:
             return parts
         end = self.prompt.num_tokens
@@ -151,7 +147,7 @@ class MessageMap:
 
     def _edges(self, prompt: Prompt, roles: Mapping[TokenIndex, Role]) -> Iterator[TokenIndex]:
         """The grid cuts in the last one and a half steps of the last question, or of a prompt
-        without messages: one is at most a step before an edit of half a step."""
+        without messages: an edit of half a step is at most a step after one."""
         runs, grid = prompt.runs, prompt.grid
         asked = [
             index
@@ -186,8 +182,8 @@ def explain(
     restored: Restored,
     messages: MessageMap,
     cache: ContextCache,
-    chat: str = "",
-    tools_changed: bool = False,
+    chat: str,
+    tools_changed: bool,
 ) -> Miss | None:
     """None if every evaluated token is new. Call before the prefill."""
     miss = _explain(prompt, restored, messages, cache, chat)
@@ -230,8 +226,8 @@ def _explain(
 def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
-    """The reason if only replies are prefilled, each for the first time: with several, the engine
-    hasn't read this chat, or, if it is `known`, its beginning has changed."""
+    """The reason if only replies are prefilled, each for the first time. With several, the engine
+    hasn't read this chat or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies or start == prompt.end.token:
@@ -267,12 +263,23 @@ class _Look(NamedTuple):
 
 
 def context_parts(
-    prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
+    prompt: Prompt,
+    num_reused_runs: int,
+    keys: Sequence[bytes],
+    cache: ContextCache,
+    num_on_disk: int,
 ) -> tuple[ContextPart, ...]:
     # Called after every run of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
-        look = _look(run, index < num_reused_runs, keys[index], cache)
+        node, stored = cache.tree.get(keys[index]), index < num_on_disk
+        in_memory = node is not None and not node.in_kv_buffer
+        look = _Look(
+            kind="image" if isinstance(run.content, Image) else "text",
+            source="reused" if index < num_reused_runs else "evaluated",
+            tier="memory" if in_memory else "disk" if stored and node is None else "slab",
+            on_disk=stored,
+        )
         first, _, before = parts[-1] if parts else (run, run, None)
         if look.kind == "text" and look == before:
             parts[-1] = (first, run, look)
@@ -281,15 +288,6 @@ def context_parts(
     return tuple(
         ContextPart(start=first.start.token.value, end=last.end.token.value, **look._asdict())
         for first, last, look in parts
-    )
-
-
-def _look(run: Run, reused: bool, key: bytes, cache: ContextCache) -> _Look:
-    return _Look(
-        kind="image" if isinstance(run.content, Image) else "text",
-        source="reused" if reused else "evaluated",
-        tier=cache.tier_of(key) or "slab",
-        on_disk=cache.disk.holds_rows(key),
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks formats before use, and finished replies against their format, in a helper process."""
+"""Checks formats before use, and finished replies against them, in a helper process."""
 
 from __future__ import annotations
 
@@ -68,12 +68,11 @@ _remembered: dict[ReplyFormat, str] = {}
 _checks = Helper(MEMORY_BYTES)
 
 
-class NotCheckedError(Exception):
-    """The message says why, for a person."""
+class NotCheckedError(Exception): ...
 
 
 def refusal(form: ReplyFormat, check: Check | None = None) -> str:
-    """Why `form` can't be used, in a sentence that names the keyword or the place; "" if it can."""
+    """Why `form` can't be used, a sentence with the keyword or the place; "" if it can."""
     found = _remembered.get(form)
     if found is None:
         try:
@@ -185,8 +184,8 @@ def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> 
 
 
 def _uncountable(schema: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Objects with `minProperties` of any name: a repeated name counts twice while a reply is
-    generated, and once when it is read."""
+    """Objects with `minProperties` of any name: a repeated name counts twice when generated, once
+    when read."""
     if isinstance(schema, dict):
         least, required = schema.get("minProperties"), schema.get("required", ())
         any_name = schema.get("additionalProperties") is not False or "patternProperties" in schema
@@ -250,7 +249,7 @@ def _of_schema(error: str, form: ReplyFormat) -> str:
 
 
 def _places(part: Any, name: str, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Objects that have `name` as a keyword, not as a property's name."""
+    """Objects with `name` as a keyword, not as a property's name."""
     if isinstance(part, dict) and name in part and path[-1:] != ("properties",):
         yield path
     for key, each in _parts_of(part):

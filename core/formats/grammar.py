@@ -1,4 +1,4 @@
-"""A reply's format as a grammar that llguidance reads; a tool call keeps the model's own syntax."""
+"""A reply's format as a grammar for llguidance; a tool call keeps the model's own syntax."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _AFTER_THOUGHT = "start: /\\n{0,2}/ form\nform: "
 def grammar(
     form: ReplyFormat, after_thought: bool = False, control: Mapping[str, int] | None = None
 ) -> str:
-    """Return the grammar of a form that `core.formats.check` has accepted.
+    """`form` is one that `core.formats.check` has accepted.
 
-    After a thought JSON may begin with the empty line that belongs there. `control` are spellings,
-    by id, of tokens that tool calls may have around them.
+    After a thought JSON may begin with the usual empty line. `control` are ids, by spelling, of
+    tokens that tool calls may have around them.
     """
     if form.kind == "regex":
         return LLMatcher.grammar_from_regex(form.text)
@@ -123,37 +123,37 @@ class _Writer:
         required = self._schema.get("required")
         self._required = set(required) if isinstance(required, list) else set()
 
-    def hermes(self, begin: str, end: str) -> Iterator[str]:
-        head = json.dumps(f'\n{{"name": {json.dumps(self._name)}, "arguments": ')
-        yield f'{self._rule}: {begin} {head} {self._rule}_args "}}\\n" {end}'
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+    def hermes(self, begin: str, end: str) -> list[str]:
+        head = self._named("arguments", before="\n")
+        return self._around_json(f"{begin} {head}", f'"}}\\n" {end}')
 
-    def harmony(self, begin: str, end: str) -> Iterator[str]:
-        head = json.dumps(f"{self._name}<|message|>")
-        yield f"{self._rule}: {begin} {head} {self._rule}_args {end}"
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+    def harmony(self, begin: str, end: str) -> list[str]:
+        return self._around_json(f"{begin} {json.dumps(f'{self._name}<|message|>')}", end)
 
-    def mistral(self, begin: str, _end: str) -> Iterator[str]:
+    def mistral(self, begin: str, _end: str) -> list[str]:
         inner = f" /{SHORT_ID}/ ".join(self._inner)
-        yield f"{self._rule}: {begin} {json.dumps(self._name)} {inner} {self._rule}_args"
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+        return self._around_json(f"{begin} {json.dumps(self._name)} {inner}")
 
     mistral_ids = mistral
 
-    def mistral_list(self, _begin: str, _end: str) -> Iterator[str]:
-        head = json.dumps(f'{{"name": {json.dumps(self._name)}, "arguments": ')
-        yield f'{self._rule}: {head} {self._rule}_args "}}"'
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+    def mistral_list(self, _begin: str, _end: str) -> list[str]:
+        return self._around_json(self._named("arguments"), '"}"')
 
-    def message(self) -> Iterator[str]:
+    def message(self) -> list[str]:
         head = json.dumps(f"commentary to=functions.{self._name} json")
-        yield f"{self._rule}: <|channel|> {head} <|message|> {self._rule}_args"
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+        return self._around_json(f"<|channel|> {head} <|message|>")
 
-    def llama3(self, _begin: str, _end: str) -> Iterator[str]:
-        head = json.dumps(f'{{"name": {json.dumps(self._name)}, "parameters": ')
-        yield f'{self._rule}: {head} {self._rule}_args "}}"'
-        yield f"{self._rule}_args: {self._json(self._schema)}"
+    def llama3(self, _begin: str, _end: str) -> list[str]:
+        return self._around_json(self._named("parameters"), '"}"')
+
+    def _named(self, arguments: str, before: str = "") -> str:
+        return json.dumps(f'{before}{{"name": {json.dumps(self._name)}, "{arguments}": ')
+
+    def _around_json(self, head: str, tail: str = "") -> list[str]:
+        return [
+            f"{self._rule}: {head} {self._rule}_args {tail}",
+            f"{self._rule}_args: {self._json(self._schema)}",
+        ]
 
     def xml(self, begin: str, end: str) -> Iterator[str]:
         head = json.dumps(f"\n<function={self._name}>\n")
@@ -195,7 +195,7 @@ class _Writer:
         return words[kind] if isinstance(kind, str) and kind in words else self._json(schema)
 
     def _json(self, schema: Any) -> str:
-        """A part of a schema keeps what its references lead to."""
+        """A schema's part keeps what its references lead to."""
         whole = dict(schema) if isinstance(schema, dict) else {}
         for name in ("$defs", "definitions"):
             if name in self._schema:
@@ -215,7 +215,7 @@ def _choices(schema: Any) -> Sequence[str]:
 def members(
     rule: str, written: Mapping[str, str], required: Collection[str], comma: str
 ) -> Iterator[str]:
-    """The lines of `{rule}_f0`: members in this order, without those that are left out."""
+    """The lines of `{rule}_f0`: members in this order, optional ones possibly left out."""
     for at, (name, member) in enumerate(written.items()):
         rest = f"{rule}_r{at + 1}"
         yield f"{rule}_a{at}: {member}"
@@ -231,11 +231,12 @@ _ALL = ("string", "object", "array", "number", "boolean", "null")
 
 
 class MarkedValues:
-    """Arguments in Gemma 4's form. Names stand in the order of its template, which sorts them;
+    """Arguments in Gemma 4's form. Names come in the order of its template, which sorts them;
     patterns of texts are not enforced.
 
-    `whole` is the rule of values of a schema, among `lines`. `mark` stands around texts: the
-    spelling of a token, or a quoted text."""
+    `whole` is the rule of a schema's values, among `lines`. `mark`, around texts, is a token's
+    spelling or a quoted text.
+    """
 
     def __init__(self, rule: str, schema: Mapping[str, Any], mark: str) -> None:
         self._rule, self._schema = rule, schema
@@ -315,7 +316,7 @@ class MarkedValues:
         return self._any() if isinstance(value, list | dict) else json.dumps(json.dumps(value))
 
     def _once(self, name: str, definition: Callable[[], str], suffix: str = "") -> str:
-        """A rule that is used more than once, and may refer to itself."""
+        """A rule that is used again, also by itself."""
         if name not in self._named:
             self._named[name] = rule = self._new()
             self.lines.append(f"{rule}{suffix}: {definition()}")

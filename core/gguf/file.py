@@ -1,8 +1,7 @@
 """GGUF files: metadata and a checked directory of tensors, over all parts of a split model.
 
-A file is known by its magic, so a blob of Ollama's (`sha256-…`) opens like any other. Links are
-followed, but the other parts of a split model are looked for next to the link: the Hugging Face
-cache keeps the files themselves under other names.
+A file is known by its magic, so a blob of Ollama's opens too. Other parts are looked for next to a
+link, not its target: the Hugging Face cache keeps files under other names.
 """
 
 from __future__ import annotations
@@ -50,10 +49,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class GGUFTensor:
-    """A tensor of shape [..., rows, columns]; its rows are whole blocks and follow each other.
-
-    `offset` counts bytes from the start of the file `path`.
-    """
+    """A tensor of shape [..., rows, columns], whose rows are whole blocks and follow each other
+    from byte `offset` of the file `path`."""
 
     name: str
     type: GGUFType
@@ -64,7 +61,6 @@ class GGUFTensor:
 
     @property
     def row_bytes(self) -> int:
-        """A permutation of rows moves whole segments of so many bytes."""
         columns = self.shape[-1] if self.shape else 1
         return columns // self.type.block_values * self.type.block_bytes
 
@@ -93,8 +89,8 @@ class GGUFFile:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFFile:
-        """Any part of a split model opens all. `check` is called for every key and tensor and may
-        raise. Raises a WaymarkError."""
+        """Any part of a split model opens all. `check` is called for every key and tensor. Raises a
+        WaymarkError."""
         opened = _read(path, MOST_HEADER_BYTES, check)
         number, count = _place_in_split(opened)
         if count == 1:
@@ -155,7 +151,6 @@ def _is_kind(entry: Entry | None, wanted: str) -> bool:
 
 
 def _placed(header: Header, path: Path) -> list[GGUFTensor]:
-    """Raises BrokenWeightsError unless rows are whole and places aligned."""
     alignment = _alignment(header.metadata, path.name)
     data_start = -(-len(header.data) // alignment) * alignment
     tensors = []
@@ -180,7 +175,6 @@ def _alignment(metadata: Metadata, name: str) -> int:
 
 
 def _check_places(tensors: list[GGUFTensor], name: str, num_bytes: int) -> None:
-    """Raises BrokenWeightsError unless each tensor has bytes of its own in the file."""
     end, before = 0, ""
     for each in sorted(tensors, key=lambda each: (each.offset, each.end)):
         if each.offset < end:

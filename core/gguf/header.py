@@ -1,7 +1,5 @@
-"""Parser of GGUF headers, versions 2 and 3, little-endian (ggml, docs/gguf.md).
-
-Every count is compared with the bytes left before anything is loaded for it.
-"""
+"""Parser of GGUF headers, versions 2 and 3, little-endian (ggml, docs/gguf.md). Counts are compared
+with the bytes left before anything is loaded."""
 
 from __future__ import annotations
 
@@ -64,11 +62,8 @@ class TensorEntry(NamedTuple):
 
 
 class Metadata(Mapping[str, Value]):
-    """Values are converted on access: keep a large array rather than ask for it twice.
-
-    Arrays of texts are lists, other arrays are numpy's, read-only. A text that isn't UTF-8 raises
-    BrokenWeightsError on access.
-    """
+    """Converted on access: keep a large array rather than ask for it twice. Arrays of texts are
+    lists, others numpy's, read-only. A text that isn't UTF-8 raises BrokenWeightsError."""
 
     def __init__(self, name: str, data: bytes, entries: Mapping[str, Entry]) -> None:
         self._name, self._data, self._entries = name, data, entries
@@ -179,10 +174,8 @@ class Header(NamedTuple):
 def parse_header(
     file: BinaryIO, name: str, num_bytes: int, most: int, check: Callable[[], None]
 ) -> Header:
-    """At most `most` bytes may be loaded for the header of a file of `num_bytes`.
-
-    Raises BrokenWeightsError, GgufError, UnsupportedQuantisationError, OSError.
-    """
+    """Loads at most `most` bytes. Raises BrokenWeightsError, GgufError,
+    UnsupportedQuantisationError, OSError."""
     source = _Bytes(file, name, num_bytes, most)
     tensor_count, key_count = _start(source)
     entries: dict[str, Entry] = {}

@@ -1,7 +1,7 @@
 """GGUF models that other programs have downloaded, and the vision tower that goes with a model.
 
 Only small JSON files of these programs are opened; folders that can't be read count as empty. The
-window imports this module, so it needs neither numpy nor torch.
+window imports this module: it needs neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _each_once(found: list[FoundModel]) -> list[FoundModel]:
 
 
 def find_towers(path: Path) -> list[Path]:
-    """Files that may be the vision tower (`mmproj`) of the model file `path`, next to it or named
-    by Ollama, the likeliest first: the closest name, then the most exact precision."""
+    """Files that may be the vision tower (`mmproj`) of a model, next to it or named by Ollama, the
+    likeliest first: the closest name, then the most exact precision."""
     if path.parent.name == "blobs":
         models = _in_ollama([path.parent.parent])
         return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
@@ -107,7 +107,7 @@ def towers_for(path: Path, towers_in: Callable[[Path], list[Path]]) -> list[Path
 
 
 def _towers_in(folder: Path) -> list[Path]:
-    """A folder that hasn't changed for a while is read once, however many models are in it."""
+    """A folder that hasn't changed for a while is read once."""
     try:
         changed_ns = folder.stat().st_mtime_ns
     except OSError:

@@ -1,13 +1,14 @@
 """Pre-tokenizers of byte-level BPE, by their names in `tokenizer.ggml.pre`: regular expressions,
-each of which splits what those before it left.
-
-llama.cpp's src/llama-vocab.cpp lists them, rewritten for an engine without Unicode classes; here
-they are as published.
-"""
+each of which splits what those before it left. They are as published; llama.cpp's
+src/llama-vocab.cpp has them rewritten for an engine without Unicode classes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from core.api.errors import UnknownTokenizerError, shown
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -47,11 +48,8 @@ _KIMI = (
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """`ignore_merges`: a piece that is a token is taken whole, reachable by merges or not.
-
-    `nfc`: text is normalised first. `begins`: prompts begin with the BOS token unless the file says
-    otherwise.
-    """
+    """`ignore_merges`: a piece that is a token is taken whole, reachable by merges or not. `nfc`:
+    text is normalised first. `begins`: prompts begin with BOS unless the file says otherwise."""
 
     patterns: tuple[str, ...]
     ignore_merges: bool = False
@@ -76,3 +74,19 @@ _BY_NAMES = {
     "default": PreTokenizer((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
 }
 PRE_TOKENIZERS = {name: each for names, each in _BY_NAMES.items() for name in names.split()}
+
+
+def pre_tokenizer(metadata: Mapping[str, Any]) -> PreTokenizer:
+    """Raises UnknownTokenizerError if the file names none that is known."""
+    name = metadata.get("tokenizer.ggml.pre")
+    if not isinstance(name, str):
+        raise UnknownTokenizerError(
+            "The GGUF file doesn't say how its tokenizer splits text (tokenizer.ggml.pre): it was "
+            "made by an old converter. Choose a newer file of this model."
+        )
+    if name not in PRE_TOKENIZERS:
+        raise UnknownTokenizerError(
+            f"The tokenizer of this GGUF file splits text as {shown(name)} does, which Waymark "
+            "doesn't know."
+        )
+    return PRE_TOKENIZERS[name]

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic_core import PydanticSerializationError, to_json
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
+from core.gguf.pre_tokenizers import pre_tokenizer
 from core.gguf.vocabulary import (
     Metadata,
     Vocabulary,
     flag,
-    pre_tokenizer,
     read_vocabulary,
     special_id,
     tokenizer_json,

@@ -1,8 +1,6 @@
-"""The content of tokenizer.json from the metadata of a GGUF file.
-
-Three models are read: `gpt2` (byte-level BPE, split as `pre` says), `llama` (SentencePiece BPE,
-whose merges follow from scores) and `gemma4` (the same with its merges given).
-"""
+"""The content of tokenizer.json from a GGUF file's metadata: `gpt2` (byte-level BPE, split as `pre`
+says), `llama` (SentencePiece BPE, whose merges follow from scores) and `gemma4` (the same with its
+merges given)."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.api.errors import BrokenTokenizerError, UnknownTokenizerError, shown
-from core.gguf.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
+from core.gguf.pre_tokenizers import pre_tokenizer
 from core.helper import MAX_IDS
 from core.model_files import JsonObject
 
@@ -111,22 +109,6 @@ def tokenizer_json(
     }
 
 
-def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
-    """Raises UnknownTokenizerError if the file names none that is known."""
-    name = metadata.get("tokenizer.ggml.pre")
-    if not isinstance(name, str):
-        raise UnknownTokenizerError(
-            "The GGUF file doesn't say how its tokenizer splits text (tokenizer.ggml.pre): it was "
-            "made by an old converter. Choose a newer file of this model."
-        )
-    if name not in PRE_TOKENIZERS:
-        raise UnknownTokenizerError(
-            f"The tokenizer of this GGUF file splits text as {shown(name)} does, which Waymark "
-            "doesn't know."
-        )
-    return PRE_TOKENIZERS[name]
-
-
 def _byte_level(metadata: Metadata, vocabulary: Vocabulary) -> tuple[JsonObject, JsonObject]:
     kind = pre_tokenizer(metadata)
     as_bytes = {"add_prefix_space": False, "trim_offsets": False, "use_regex": False}
@@ -163,10 +145,8 @@ _BUILDERS = {"gpt2": _byte_level, "llama": _with_scores, "gemma4": _with_merges}
 def _word_spaces(
     metadata: Metadata, vocabulary: Vocabulary, merges: Merges, prefix: bool
 ) -> tuple[JsonObject, JsonObject]:
-    """BPE over whole texts, with U+2581 for a space and bytes for unknown characters.
-
-    `prefix`: a space is put before each text between control tokens.
-    """
+    """BPE over whole texts, with U+2581 for a space and bytes for unknown characters. `prefix`: a
+    space before each text between control tokens."""
     normalizers: list[JsonObject] = [
         {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     ]
@@ -195,10 +175,8 @@ def _word_spaces(
 
 
 def special_id(metadata: Metadata, vocabulary: Vocabulary, name: str) -> int | None:
-    """The id under `tokenizer.ggml.{name}_token_id`, or SentencePiece's own, if it has a token.
-
-    Raises BrokenTokenizerError for an id out of range.
-    """
+    """`tokenizer.ggml.{name}_token_id`, or SentencePiece's own, if it has a token. Raises
+    BrokenTokenizerError for an id out of range."""
     found = metadata.get(f"tokenizer.ggml.{name}_token_id")
     if found is None and vocabulary.model == "llama":
         usual = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
@@ -259,7 +237,7 @@ def _given_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
 
 
 def _are_plain_merges(texts: list[str], ids: Mapping[str, int]) -> bool:
-    """True if each text is two tokens and the space between them, and joins to a token."""
+    """True if each text is two tokens and a space, and joins to a token."""
     # The library takes a text that starts like this for a comment.
     if not all(text.count(" ") == 1 and text[:8] != "#version" for text in texts):
         return False

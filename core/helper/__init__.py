@@ -1,7 +1,7 @@
-"""The helper: a limited process, without torch, in which untrusted files are interpreted.
+"""The helper: a limited process, without torch, which interprets untrusted files, given as bytes,
+never as paths.
 
-It is given bytes, never paths. Both sides know the constants here: the worker doesn't load the
-libraries of the helper's modules.
+The constants here are for both sides: the worker doesn't load the helper's libraries.
 """
 
 # The most that a chat template may write.

@@ -1,7 +1,7 @@
-"""The helper process: a task on standard input, its result on standard output, one at a time.
+"""The helper process: one task at a time on standard input, its result on standard output.
 
-A named error of a task is returned; anything worse ends the process. Output of libraries is
-dropped: it could quote what people wrote.
+Named errors are returned, anything worse ends the process. Libraries' output is dropped: it could
+quote people.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _failed(name: str, message: str) -> bytes:
 
 
 def limit_process(memory_bytes: int) -> None:
-    """Bound memory, forbid writing files and dumping core. Irrevocable."""
+    """Bound memory, and forbid writing files and dumping core, for good."""
     if sys.platform == "win32":
         return
     import resource
@@ -81,9 +81,9 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End the process after `seconds` of processor time from now on; 0 removes the limit.
+    """End the process after `seconds` of processor time; 0 removes the limit.
 
-    The signal's default action works even inside one long call of a library.
+    The signal's default action works even inside a long call of a library.
     """
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)

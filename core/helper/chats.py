@@ -1,6 +1,6 @@
-"""Tasks on exported chats: files of Waymark, Open WebUI, LM Studio and ChatGPT.
+"""Tasks on exported chats of Waymark, Open WebUI, LM Studio and ChatGPT.
 
-The formats of other programs aren't specified; what isn't known in them is counted and left out.
+Other programs' formats aren't specified; what is unknown is counted and left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAST_MOMENT = 253_402_300_799.0
 
 
 class ChatTasks:
-    """One opened file at a time: its chats by number, and the pictures inside it by digest."""
+    """One opened file: its chats by number, its pictures by digest."""
 
     def __init__(self) -> None:
         self._chats: list[Any] = []
@@ -52,7 +52,7 @@ class ChatTasks:
         return {"program": self._program, "count": len(self._chats)}, b""
 
     def chat(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A chat as JSON of `ArchivedChat` (None if unreadable), and what it lost."""
+        """JSON of `ArchivedChat` (None if unreadable), and what it lost."""
         raw = self._chats[fields["number"]]
         title = _text(_dict(raw).get("title") or _dict(raw).get("name"))
         try:
@@ -231,7 +231,7 @@ def _version(version: dict[str, Any], parent: str | None, lost: Counter[Lost]) -
 
 
 def _tree(nodes: dict[str, _Node], shown: object, created: float) -> tuple[ArchivedMessage, ...]:
-    """Messages of one role in a row become one, along each branch."""
+    """On each branch, messages of one role in a row become one."""
     children = _children(nodes)
     path = set(_way_up(nodes, shown))
     messages: list[ArchivedMessage] = []
@@ -321,7 +321,7 @@ def _way_up(nodes: dict[str, _Node], key: object) -> Iterable[str]:
 
 
 def _without_details(text: str) -> tuple[str, str]:
-    """Open WebUI writes the reasoning into the text as `<details>`."""
+    """Open WebUI writes reasoning into the text as `<details>`."""
     pattern = r'<details type="reasoning"[^>]*>\s*(?:<summary>.*?</summary>)?(.*?)</details>\s*'
     thoughts = [
         re.sub(r"^(?:>|&gt;) ?", "", each, flags=re.MULTILINE).strip()

@@ -1,5 +1,5 @@
-"""Tasks on documents: from bytes to text in parts, which are pages of a PDF and sections of
-everything else. No link is opened, and no script or macro runs."""
+"""Tasks on documents: from bytes to text in parts: a PDF's pages, or sections. No link is opened,
+no script or macro runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DocumentTasks:
         self._pdf: pdfium.PdfDocument | None = None
 
     def open(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """The number of pages of a PDF, whose text `pages` reads; else 0 and the text."""
+        """A PDF's number of pages, whose text `pages` reads; else 0 and the text."""
         self.close(fields, b"")
         name = fields["name"]
         if _is_pdf(attached):
@@ -95,7 +95,7 @@ class DocumentTasks:
 
 
 def _is_pdf(data: bytes) -> bool:
-    """True also with bytes before its beginning."""
+    """Also with bytes before its beginning."""
     begins = data[:1024].lstrip().startswith(b"%PDF-")
     return begins or (b"%PDF-" in data[:1024] and b"startxref" in data[-1024:])
 
@@ -118,7 +118,7 @@ def _opened(data: bytes, name: str) -> pdfium.PdfDocument:
 
 
 def _read(data: bytes, name: str) -> tuple[str, bool]:
-    """A document's text, and whether lines that begin with # are headings."""
+    """A document's text; True if lines that begin with # are headings."""
     if data.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0")):
         return cleaned(office_text(data, name)), True
     text = decoded(data, name)
@@ -129,7 +129,7 @@ def _read(data: bytes, name: str) -> tuple[str, bool]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """Decode by byte order mark or declared encoding, else as UTF-8, else as Windows-1252."""
+    """Decode by byte order mark or declared encoding, else as UTF-8, else Windows-1252."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
@@ -208,7 +208,7 @@ class _HtmlText(HTMLParser):
 
 
 def html_text(source: str) -> str:
-    """Convert headings and lists to Markdown; of links only the words stay."""
+    """Convert headings and lists to Markdown; links become their words."""
     parser = _HtmlText()
     parser.feed(source)
     parser.close()

@@ -1,7 +1,7 @@
 """Tasks on formulas: LaTeX to SVG of paths alone.
 
-A formula that the libraries don't know entirely is refused: they would draw a part of it, or its
-command's name.
+Formulas that the libraries don't know entirely are refused: they would draw a part, or a command's
+name.
 """
 
 from __future__ import annotations
@@ -72,14 +72,13 @@ _SHAPES = {
 _VALUE = re.compile(r"[\w\s.,#()+-]*", re.ASCII)
 
 
-class UnknownFormulaError(ValueError):
-    """The libraries don't know all of a formula."""
+class UnknownFormulaError(ValueError): ...
 
 
 class FormulaTasks:
     def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A list of (source, is display): of each (width, ascent, descent) in `EM`, or None; and
-        their SVGs between zeros."""
+        """A list of (source, is display) to (width, ascent, descent) in `EM`, or None, for each,
+        and their SVGs between zeros."""
         sizes: list[tuple[float, float, float] | None] = []
         drawings: list[str] = []
         for source, display in fields["formulas"]:
@@ -176,7 +175,7 @@ def _entities(text: str) -> str:
 
 
 def _check_letters(drawn: Any) -> None:
-    """Refuse what would be drawn as an empty box or as a command's name."""
+    """Refuse what would be drawn as an empty box or a command's name."""
     for element in drawn.mathml.iter():
         for letter in (element.text or "").strip():
             if letter == "\\" or (not letter.isspace() and not _has_glyph(drawn.font, letter)):

@@ -1,7 +1,7 @@
 """Tasks on grammars of replies.
 
-Compiling a schema of a few hundred bytes can take gigabytes or hours and end the process, so a
-grammar is compiled here first.
+Compiling a schema of a few hundred bytes can take gigabytes or hours and end the process, so it is
+tried here first.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ STACK_BYTES = 256 * 2**20
 _stack_lock = threading.Lock()
 
 
-class GrammarLimitError(Exception):
-    """A grammar grew past llguidance's limits."""
+class GrammarLimitError(Exception): ...
 
 
 class GrammarTasks:

@@ -49,7 +49,7 @@ def office_text(data: bytes, name: str) -> str:
 
 
 def _check(archive: zipfile.ZipFile, name: str) -> None:
-    """Refuse bombs by the sizes in their directory, which unpacking never exceeds."""
+    """Refuse bombs by the directory's sizes, which unpacking never exceeds."""
     entries = archive.infolist()
     unpacked = sum(entry.file_size for entry in entries)
     if len(entries) > MOST_ENTRIES or unpacked > MOST_UNPACKED_BYTES:
@@ -72,7 +72,7 @@ def _word_lines(archive: zipfile.ZipFile, names: set[str]) -> Iterator[str]:
 
 
 def _heading_levels(archive: zipfile.ZipFile, names: set[str]) -> dict[str, int]:
-    """Map the styles' ids, which depend on Word's language, to levels."""
+    """Levels by the styles' ids, which depend on Word's language."""
     found: dict[str, int] = {}
     if "word/styles.xml" not in names:
         return found
@@ -111,7 +111,7 @@ def _lines(file: IO[bytes], levels: dict[str, int]) -> Iterator[str]:
 
 
 class _WordReader:
-    """Paragraphs and rows of tables, in order; a text box comes before its paragraph."""
+    """Paragraphs and table rows in order; a text box comes before its paragraph."""
 
     def __init__(self, levels: dict[str, int]) -> None:
         self._levels = levels

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import warnings
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pi_heif
 from PIL import AvifImagePlugin, ExifTags, ImageOps
@@ -22,8 +22,6 @@ AvifImagePlugin.DEFAULT_MAX_THREADS = THREADS
 pi_heif.register_heif_opener(
     decode_threads=THREADS, thumbnails=False, depth_images=False, aux_images=False
 )
-
-_T = TypeVar("_T")
 
 
 class PictureTasks:
@@ -65,27 +63,20 @@ def decode_image(data: bytes, name: str) -> Pillow.Image:
 
     Raises ImageUnreadableError, ImageEmptyError; ImageTooLargeError before decoding.
     """
-    _guarded(name, lambda: _verify(data, name))
-    return _guarded(name, lambda: _decode(data, name))
+    with _named_errors(name):
+        with _open(data) as image:
+            _check_size(name, image.size)
+            image.verify()
+        # A verified one can't be read.
+        with _open(data) as image:
+            image.load()
+            return _flattened(_upright(image))
 
 
 def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:
     small = image.copy()
     small.thumbnail((width, height), Pillow.Resampling.LANCZOS)
     return small
-
-
-def _verify(data: bytes, name: str) -> None:
-    with _open(data) as image:
-        _check_size(name, image.size)
-        image.verify()
-
-
-def _decode(data: bytes, name: str) -> Pillow.Image:
-    with _open(data) as image:
-        _check_size(name, image.size)
-        image.load()
-        return _flattened(_upright(image))
 
 
 def _open(data: bytes) -> Pillow.Image:
@@ -126,15 +117,16 @@ def _flattened(image: Pillow.Image) -> Pillow.Image:
 
 
 def _eight_bits(image: Pillow.Image) -> Pillow.Image:
-    """Pillow's own conversion of sixteen-bit grey clips at 255: scans come out white."""
+    """Pillow's own conversion of sixteen-bit grey clips at 255, and scans come out white."""
     return image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
 
 
-def _guarded(name: str, work: Callable[[], _T]) -> _T:
+@contextlib.contextmanager
+def _named_errors(name: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # broken metadata, while the pixels are fine
-            return work()
+            yield
     except (ImageError, MemoryError):
         raise
     except Pillow.DecompressionBombError:

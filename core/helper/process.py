@@ -1,5 +1,5 @@
-"""The worker's side of a helper. If it ends, its request fails with a named error, and the next
-request starts another."""
+"""The worker's side of a helper. If it ends, its request fails with a named error, and the next one
+starts another."""
 
 from __future__ import annotations
 
@@ -18,19 +18,8 @@ from typing import BinaryIO, cast
 import psutil
 
 from core import watchdog
-from core.api.errors import (
-    BrokenTokenizerError,
-    DocumentTooLargeError,
-    DocumentUnreadableError,
-    ImageEmptyError,
-    ImageTooLargeError,
-    ImageUnreadableError,
-    NotAnExportError,
-    ProtocolError,
-    TemplateError,
-    TemplateTooLargeError,
-    WaymarkError,
-)
+from core.api import errors
+from core.api.errors import ProtocolError, WaymarkError
 from core.api.json_text import parse_json
 from core.client.codec import MAX_TASK_BYTES, Fields, frame, read_frame, split
 from core.client.programs import ROOT, clean_environment, contain, hidden_window, program
@@ -50,15 +39,15 @@ _ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_M
 _NAMED: dict[str, type[WaymarkError]] = {
     kind.__name__: kind
     for kind in (
-        BrokenTokenizerError,
-        DocumentTooLargeError,
-        DocumentUnreadableError,
-        ImageEmptyError,
-        ImageTooLargeError,
-        ImageUnreadableError,
-        NotAnExportError,
-        TemplateError,
-        TemplateTooLargeError,
+        errors.BrokenTokenizerError,
+        errors.DocumentTooLargeError,
+        errors.DocumentUnreadableError,
+        errors.ImageEmptyError,
+        errors.ImageTooLargeError,
+        errors.ImageUnreadableError,
+        errors.NotAnExportError,
+        errors.TemplateError,
+        errors.TemplateTooLargeError,
     )
 }
 """The errors that a task may raise by name; no others are believed."""
@@ -81,12 +70,12 @@ class Helper:
 
     @property
     def pid(self) -> int | None:
-        """State that another process had is gone with it."""
+        """State of another process is gone."""
         running = self._running
         return running.pid if running is not None and running.alive else None
 
     def start(self) -> None:
-        """On Linux the process ends with the thread that starts it. Raises HelperFailedError."""
+        """On Linux the process ends with the calling thread. Raises HelperFailedError."""
         if self.pid is None:
             self.close()
             self._running = _Running(self._memory_bytes)
@@ -214,7 +203,7 @@ class _Running:
                 raise HelperFailedError("memory")
 
     def _resident(self) -> int:
-        """Resident bytes; on Windows a virtual environment's Python is a child of the process."""
+        """On Windows a virtual environment's Python is a child of the process."""
         process = psutil.Process(self.pid)
         held = [process, *(process.children() if sys.platform == "win32" else ())]
         return sum(int(each.memory_info().rss) for each in held)

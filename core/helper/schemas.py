@@ -60,8 +60,7 @@ def fault_of_schema(text: str) -> str:
 
 
 def fault_of_text(schema: Any, text: str) -> str:
-    """Raises JsonTooDeepError, and where a check would never end RecursionError or
-    GrammarLimitError."""
+    """Raises JsonTooDeepError, and for an endless check RecursionError or GrammarLimitError."""
     try:
         error = _first_violation(schema, parsed(text))
     except JsonTooDeepError:

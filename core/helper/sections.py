@@ -1,4 +1,4 @@
-"""The sections of a text, of which the model can be given some."""
+"""A text's sections, of which the model can be given some."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
 def sections(text: str, has_headings: bool) -> Iterator[str]:
-    """Parts are lines of the text, unchanged when joined."""
+    """Lines of the text, unchanged when joined."""
     part: list[str] = []
     length = 0
     fenced = False

@@ -1,14 +1,15 @@
-"""Tasks on a chat template: compile it once, render conversations with it.
+"""Tasks on a chat template: compile it, render conversations with it.
 
 Templates run in jinja2's immutable sandbox, which keeps them from Python.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import jinja2
 from jinja2 import nodes
@@ -23,8 +24,6 @@ from core.helper import MAX_OUTPUT_CHARACTERS, TEXT_ERRORS
 
 _SHORTEST_QUOTE = 3
 
-_T = TypeVar("_T")
-
 
 class TemplateTasks:
     def __init__(self) -> None:
@@ -33,7 +32,8 @@ class TemplateTasks:
 
     def compile(self, _: Fields, source: bytes) -> tuple[Fields, bytes]:
         text = source.decode("utf-8", TEXT_ERRORS)
-        self._compiled = _named(lambda: self._environment.from_string(text))
+        with _named_errors():
+            self._compiled = self._environment.from_string(text)
         return {}, b""
 
     def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
@@ -42,7 +42,8 @@ class TemplateTasks:
         self._environment.created = fields["created"]
         variables: dict[str, Any] = fields["variables"]
         try:
-            text = _named(lambda: _joined(template.generate(**variables)))
+            with _named_errors():
+                text = _joined(template.generate(**variables))
         except TemplateError as error:
             if _quotes(error.message, variables.get("messages")):
                 raise TemplateError("The template failed on a message's text.") from None
@@ -51,7 +52,7 @@ class TemplateTasks:
 
 
 def _quotes(words: str, value: object) -> bool:
-    """True if an error quotes a text of the conversation: it belongs in no dialog and no log."""
+    """True if an error quotes the conversation, which belongs in no dialog and no log."""
     if isinstance(value, str):
         return len(value) >= _SHORTEST_QUOTE and value in words
     if isinstance(value, dict):
@@ -73,9 +74,10 @@ def _joined(pieces: Iterable[str]) -> str:
     return "".join(kept)
 
 
-def _named(work: Callable[[], _T]) -> _T:
+@contextlib.contextmanager
+def _named_errors() -> Iterator[None]:
     try:
-        return work()
+        yield
     except (TemplateError, MemoryError):
         raise
     except RaisedByTemplate as error:
@@ -90,12 +92,11 @@ def _named(work: Callable[[], _T]) -> _T:
         raise TemplateError(f"The template stopped with {type(error).__name__}.") from error
 
 
-class RaisedByTemplate(jinja2.TemplateError):
-    """The template called raise_exception."""
+class RaisedByTemplate(jinja2.TemplateError): ...
 
 
 class GenerationBlock(Extension):
-    """`{% generation %}` marks replies for training; here it only passes its body through."""
+    """`{% generation %}` marks replies for training; here its body passes through."""
 
     tags = {"generation"}  # noqa: RUF012 - as the base class does
 
@@ -105,7 +106,7 @@ class GenerationBlock(Extension):
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
-    """`created` (seconds, UTC) is the only clock of templates."""
+    """`created` (seconds, UTC) is templates' only clock."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -129,7 +130,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
 
 class _PlainNamespace(Namespace):
-    """Its names can't reach into Python's own (`__class__` and kin)."""
+    """Names can't reach into Python's own (`__class__` and kin)."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         # As jinja2 does it, so that a template may name an attribute `self`.
@@ -158,7 +159,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON without the HTML escapes of jinja2's filter, as in training."""
+    """Without the HTML escapes of jinja2's filter, as in training."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

@@ -1,7 +1,7 @@
 """Tasks on a tokenizer.json: build, encode, decode.
 
-Typed text goes through a copy without added tokens, whose vocabulary doesn't spell them either, so
-it can't become a control token (I5).
+Typed text goes through a copy without added tokens or their spellings, so it can't become a control
+token (I5).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class TokenizerTasks:
         self._spellings = SpellingFinder(())
 
     def build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
-        """Returns facts and the token table: 32-bit lengths in bytes, NO_TOKEN for an id without a
-        token, then the tokens as UTF-8. Raises BrokenTokenizerError."""
+        """Facts and the token table: 32-bit lengths in bytes, NO_TOKEN for an id without a token,
+        then the tokens as UTF-8. Raises BrokenTokenizerError."""
         description = _parsed(attached)
         entries = _checked_entries(description)
         plain = attached[:1] == b"{" and not any(map(description.get, _LEFT_OUT))
@@ -102,9 +102,9 @@ class TokenizerTasks:
 
 
 class SpellingFinder:
-    """Finds spellings in a text, leftmost and then longest first.
+    """Finds spellings, leftmost and then longest first.
 
-    It is a tokenizer with no other words: its automaton takes as long for thousands as for one.
+    A tokenizer with no other words: its automaton takes as long for thousands as for one.
     """
 
     def __init__(self, spellings: Iterable[str]) -> None:
@@ -126,7 +126,7 @@ def _is_blank(entry: JsonObject) -> bool:
 
 
 def _has_word_spaces(decoder: JsonObject) -> bool:
-    """True if tokens are text with U+2581 for a space, or bytes, and decoded by nothing else."""
+    """True if tokens are bytes, or text with U+2581 for a space, and nothing else decodes them."""
     parts = decoder.get("decoders") or [decoder]
     spaces = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
     plain = all(part == spaces or part.get("type") in _PLAIN_DECODERS for part in parts)
@@ -185,8 +185,8 @@ def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
 def _sharing_model(
     published: Tokenizer, description: JsonObject, entries: list[JsonObject]
 ) -> Tokenizer | None:
-    """A tokenizer without added tokens that shares the model, which takes as long to build as to
-    parse; None unless no text can become one of them.
+    """A tokenizer without added tokens that shares the model, which takes long to build; None
+    unless no text can become an added token.
 
     BPE makes tokens of single characters, of merges, and of bytes where it falls back on them.
     """
@@ -203,7 +203,7 @@ def _sharing_model(
 
 
 def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonObject:
-    """tokenizer.json without added tokens, except blank ones of the vocabulary."""
+    """Without added tokens, except blank ones of the vocabulary."""
     vocab = description["model"].get("vocab")
     known = vocab if isinstance(vocab, dict) else ()
     blank = {
@@ -220,7 +220,7 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
     """Remove control tokens from the vocabulary, except the unknown token, which must exist, and
-    pieces that merges use."""
+    pieces of merges."""
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")
     if isinstance(vocab, dict):

@@ -17,18 +17,17 @@ from kernels.ops import Attend, Ops
 
 
 class Attention:
-    """o_proj(attention(q, k, v)), q and k normalised by `norm` and rotated by `rope`.
+    """o_proj(attention(q, k, v)), q and k normalised by `norm`, each head or with `norm_all_heads`
+    all together, and rotated by `rope`.
 
-    `norm` is of each head, with `norm_all_heads` of all heads together.
-
-    `rope` names one of the forward's rotations, by which `rotary_dim` numbers of a head rotate
-    (default: all); queries may have another, `query_rope`. `scale` multiplies scores (default
-    head_dim^-1/2). `gated`: each head's query rows are followed by as many gate rows; the result is
-    multiplied by sigmoid(gate). `head_gate` names a projection to one such gate for each head.
-    `both_ways`: tokens of one picture also see later ones. `value_norm`: values are normalised,
-    without a weight. `keys_as_values`: values are the keys before norm and rotation. Layers with
-    the same `shared_kv` use the keys and values of the first, `owns_kv`. With sinks in `shape`,
-    each head has the score of one more key, which has no value.
+    `rope` names one of the forward's rotations, of `rotary_dim` numbers of a head (default: all);
+    queries may have another, `query_rope`. `scale` multiplies scores (default head_dim^-1/2).
+    `gated`: each head's query rows are followed by gate rows; `head_gate` names a projection to one
+    gate a head; sigmoid(gate) multiplies the result. `both_ways`: tokens of a picture also see
+    later ones. `value_norm`: values are normalised, without a weight. `keys_as_values`: values are
+    the keys before norm and rotation. Layers with one `shared_kv` use the keys and values of the
+    first, `owns_kv`. With sinks in `shape`, each head has the score of one more key, without a
+    value.
     """
 
     def __init__(
@@ -125,14 +124,13 @@ class Attention:
 
 
 class LatentAttention:
-    """Attention without positions to one latent row per token (MLA: DeepSeek-V2, 2024,
-    arXiv:2405.04434, section 2.1).
+    """Attention without positions to one latent row per token (MLA: DeepSeek-V2, arXiv:2405.04434,
+    section 2.1).
 
-    A row is a normalised latent of `rank` numbers, from which the keys and values of all heads are
-    projected, and `shared` numbers that are part of every head's key. The rows are stored, and both
-    projections absorbed: queries go through that of the keys transposed, attend to the rows
-    themselves, and what they find goes through that of the values. A query's and a key's own part
-    has `key_dim` numbers. `epsilon` is the norm's; `input_norm` as in `JoinedLinear`.
+    A stored row is a normalised latent of `rank` numbers, from which all heads' keys and values are
+    projected, and `shared` numbers of every head's key. Both projections are absorbed: queries go
+    through the keys' transposed, attend to the rows, and the result goes through the values'. A
+    query's and a key's own part has `key_dim` numbers.
     """
 
     def __init__(
@@ -184,11 +182,8 @@ class LatentAttention:
 
 
 def _each_head(matrices: list[Matrix], inputs: Tensor, width: int, is_step: bool) -> Tensor:
-    """`inputs` [n, heads, m], each head through its matrix: [n, heads, width].
-
-    The tokens of a step one by one: of one token a head's numbers are adjacent, and a captured step
-    can't copy them.
-    """
+    """`inputs` [n, heads, m], each head through its matrix: [n, heads, width]. Tokens of a step go
+    one by one: a head's numbers are then adjacent, and a captured step can't copy them."""
     result = inputs.new_empty(*inputs.shape[:2], width)
     at_once = 1 if is_step else max(1, len(inputs))
     for given, to in zip(inputs.split(at_once), result.split(at_once), strict=True):

@@ -30,8 +30,8 @@ class Mixer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Norms before and, in some families, after each half of a block; None before a half that
-    normalises its own input."""
+    """Before and, in some families, after each half of a block; None before a half that normalises
+    its own input."""
 
     mixer: RMSNorm | None
     feed_forward: RMSNorm | None
@@ -40,10 +40,8 @@ class Norms:
 
 
 class HybridBlock:
-    """x + a mixer(norm x), then x + b feed_forward(norm x), with `multipliers` (a, b).
-
-    Either half may be missing. The result is multiplied by `scale`.
-    """
+    """x + a mixer(norm x), then x + b feed_forward(norm x), with `multipliers` (a, b); either half
+    may be missing. `scale` multiplies the result."""
 
     def __init__(
         self,

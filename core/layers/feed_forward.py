@@ -22,11 +22,8 @@ FeedForward = Callable[[Tensor, bool], Tensor]
 
 
 class SwiGLU:
-    """down(silu(m gate x) * up x) (Shazeer 2020, arXiv:2002.05202), m being `gate_multiplier`.
-
-    With `gelu`: gelu in its tanh form instead of silu. `names` are the published names of gate, up
-    (or both in one matrix) and down.
-    """
+    """down(silu(m gate x) * up x), m being `gate_multiplier`; with `gelu` gelu's tanh form instead
+    of silu. `names` are the published names of gate, up (or both in one matrix) and down."""
 
     def __init__(
         self,
@@ -59,7 +56,7 @@ class SwiGLU:
 
 
 class SquaredReluMLP:
-    """down(relu(up x)^2) (So et al. 2021, arXiv:2109.08668)."""
+    """down(relu(up x)^2) (arXiv:2109.08668)."""
 
     def __init__(
         self,
@@ -113,15 +110,12 @@ class GeluMLP:
 
 
 class SparseExperts:
-    """The weighted sum of a token's experts (Shazeer et al. 2017, arXiv:1701.06538).
-
-    `router` and the gate of a shared expert are never quantised. `shared` is the inner width of an
-    expert that every token goes through, multiplied by that gate. With `latent` the experts read
-    and return a projection to fewer numbers. With `norms` the layer normalises its input itself,
-    for router and experts. `factors` [experts] multiply the experts' weights. With biases in
-    `shape`, the router has one too. `interleaved`: each gate is published before what it opens,
-    instead of all before all.
-    """
+    """`router` and the gate of a shared expert are never quantised. `shared` is the inner width of
+    an expert that every token goes through, multiplied by that gate. `latent`: experts read and
+    return a projection to fewer numbers. `norms`: the layer normalises its input itself, for router
+    and experts. `factors` [experts] multiply the experts' weights. With biases in `shape` the
+    router has one too. `interleaved`: each gate is published before what it opens, not all before
+    all."""
 
     def __init__(
         self,

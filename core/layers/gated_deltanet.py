@@ -1,9 +1,9 @@
 """The gated delta net: linear attention whose memory is one matrix per head.
 
-Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), as in Qwen3.5: one
-projection to queries, keys and values, a causal convolution, the gated delta rule, and a gated
-norm. State: the last rows before the convolution, and the matrices in float32. Kimi Delta
-Attention (Kimi Linear 2025, arXiv:2510.26692) has a decay for each channel of a key.
+Gated Delta Networks (arXiv:2412.06464) as in Qwen3.5: a projection to queries, keys and values, a
+causal convolution, the gated delta rule, a gated norm. State: the last rows before the convolution,
+and the matrices in float32. Kimi Delta Attention (arXiv:2510.26692) has a decay for each channel of
+a key.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from kernels.common.shapes import DeltaInputs, DeltaShape
 
 
 class GatedDeltaNet:
-    """A mixer over rows of `width` numbers; `input_norm` as in `JoinedLinear`.
-
-    `by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does, or only
+    """`by_key_head`: the file groups the projections' rows by key head, as Qwen3-Next does, or only
     those of beta and steps, as its GGUF files do; packing reorders them. `apart`: queries, keys,
-    values and their convolutions are separate tensors. `most_beta` is the upper limit of beta, the
-    share of an old value that is replaced; above 1 its opposite remains. With decays by channel in
-    `shape`, decays and the gate, which is a sigmoid's, go through projections to as many numbers as
-    a key or a value has.
-    """
+    values and their convolutions are separate tensors. `most_beta` limits beta, the share of an old
+    value that is replaced; above 1 its opposite remains. With decays by channel in `shape`, decays
+    and the gate, which is a sigmoid's, are projected twice, first to as many numbers as a key or a
+    value has."""
 
     def __init__(
         self,
@@ -120,8 +117,6 @@ class GatedDeltaNet:
 
 
 class _LowRank:
-    """Projections of Kimi Delta Attention: gate and steps are two products each."""
-
     def __init__(
         self, weights: Weights, width: int, shape: DeltaShape, input_norm: InputNorm | None
     ) -> None:

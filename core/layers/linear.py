@@ -13,7 +13,7 @@ from core.weights.smoothing import InputNorm
 
 
 class Linear:
-    """y = x W^T + b in the model's type; `name` is the published scope."""
+    """In the model's type; `name` is the published scope."""
 
     def __init__(
         self, weights: Weights, name: str, num_inputs: int, num_outputs: int, *, bias: bool = False
@@ -27,12 +27,9 @@ class Linear:
 
 
 class JoinedLinear:
-    """Several maps of the same inputs, stored as one matrix and read in one call.
-
-    `parts` are published scopes with their numbers of outputs; `input_norm` is the norm before
-    them, if nothing else reads its result. `reordered`: widths to split the outputs by, and the
-    order of each part's rows, as in `Weights.matrix`.
-    """
+    """Maps of the same inputs, stored as one matrix. `parts` are published scopes with their
+    outputs; `input_norm` is the norm before them, if nothing else reads its result. `reordered`:
+    widths to split the outputs by, and the order of each part's rows, as in `Weights.matrix`."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""Mamba: state spaces that tokens select.
+"""Mamba: state spaces that tokens select. State: the last rows before the convolution, and the
+states in float32.
 
-Mamba-1 has a state for each channel (Gu and Dao 2023, arXiv:2312.00752, as in Jamba): one
-projection to inputs and a gate; a causal convolution; small projections to time steps, B and C,
-each with a norm; the selective scan; the gate. Mamba-2 has one matrix per head (Dao and Gu 2024,
-arXiv:2405.21060): one projection to a gate, to inputs, B and C under a causal convolution, and to
-time steps; the state space; a gated norm, or the gate alone. State of both: the last rows before
-the convolution, and the states in float32.
+Mamba-1 (arXiv:2312.00752, as in Jamba) has a state for each channel: inputs are convolved,
+projected to time steps, B and C, each with a norm, and scanned; a gate multiplies the result.
+Mamba-2 (arXiv:2405.21060) has a matrix for each head: one projection gives a gate, time steps, and
+inputs, B and C under a causal convolution; then follow the state space and a gated norm, or the
+gate alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ _NO_LIMITS = (0.0, math.inf)  # of time steps
 
 
 class Mamba1:
-    """Time steps have rank `rank`.
-
-    The projections to time steps, B and C are never quantised: they are a twentieth of the mixer,
-    and time steps are exponents.
-    """
+    """Time steps have rank `rank`. Their projections and those to B and C are never quantised: they
+    are a twentieth of the mixer, and time steps are exponents."""
 
     def __init__(
         self,
@@ -96,7 +93,7 @@ class Mamba1:
         return self.output(self._opened(read, gate), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
-        """Consecutive runs are convolved together, so the matrices that follow are read once."""
+        """Consecutive runs are convolved together, so later matrices are read once."""
         mixed, gate = self._projected(hidden, False)
         left = iter(runs)
         num_rows, (tail, state) = next(left)
@@ -165,11 +162,8 @@ def _move_on(tail: Tensor, rows: Tensor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Form:
-    """Differences between families.
-
-    Each of `norm_groups` is normalised by itself (0: no norm), before or after the gate. Time steps
-    are clamped to `limits`. `multipliers` are those of gate, inputs, B, C and time steps.
-    """
+    """Each of `norm_groups` is normalised by itself (0: no norm), before or after the gate. Time
+    steps are clamped to `limits`. `multipliers` are those of gate, inputs, B, C and time steps."""
 
     epsilon: float
     norm_groups: int

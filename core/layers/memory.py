@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from core.layers.rope import Rotations
 
 @dataclass(frozen=True, slots=True)
 class FullAttentionSpec:
-    """One key row and one value row [num_kv_heads, head_dim] per token; if `latent`, one row that
-    is both. With a `window` a token reads the last `window` rows only, its own included."""
+    """A key row and a value row [num_kv_heads, head_dim] per token; if `latent`, one row that is
+    both. With a `window` a token reads the last `window` rows, its own included."""
 
     num_kv_heads: int
     head_dim: int
@@ -79,52 +78,44 @@ def kv_size(specs: Sequence[LayerSpec]) -> KVSize:
 
 
 def checkpoint_bytes(specs: Sequence[LayerSpec]) -> int:
-    """Bytes of the recurrent states."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
-class LayerMemory(Protocol):
-    """The memory of one forward.
+class LayerMemory:
+    """The memory of one forward; subclasses have some. `runs` are lengths; a picture is always a
+    run alone. `layer` is the index of a mixer's spec in the model's `layer_specs`.
 
-    `runs` are the lengths of the prompt's runs, in order; a picture is always a run alone. With
-    `is_step` every row is a generated token and a run of its own: no state of a step is saved, so
-    kernels may round differently, but several rows have the bits they have one by one. `layer` is
-    the index of a mixer's spec in the model's `layer_specs`.
+    With `is_step` every row is a generated token and a run of its own: kernels may round
+    differently, but several rows have the bits they have one by one.
     """
 
-    @property
-    def runs(self) -> tuple[int, ...]: ...
-
-    @property
-    def is_step(self) -> bool: ...
+    def __init__(self, runs: tuple[int, ...], check: Callable[[], None], *, is_step: bool) -> None:
+        self.runs, self.is_step, self._check = runs, is_step, check
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
-        """Returns views of all rows, the new [n, num_kv_heads, head_dim] last. Of a layer with a
-        window the first may be missing."""
-        ...
+        """Returns all rows, the new [n, num_kv_heads, head_dim] last; of a layer with a window the
+        first may be missing."""
+        raise AssertionError("no layer of this forward attends")
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         """The state before a run, updated in place run after run; not for steps."""
-        ...
+        raise AssertionError("no layer of this forward has a state")
 
     def advance(self, layer: int, advance: Advance) -> Tensor:
-        """The result of `advance` for all tokens of a step.
+        """The result of `advance` for all tokens of a step. After a rejection it is called again
+        with fewer tokens and the state from before the step, so nothing else that it reads may
+        change."""
+        raise AssertionError("no layer of this forward takes steps")
 
-        If the last tokens are rejected, it is called again with fewer tokens and the state from
-        before the step, so nothing else that it reads may change.
-        """
-        ...
-
-    def check_cancelled(self) -> None: ...
+    def check_cancelled(self) -> None:
+        self._check()
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """State shared by all layers of one forward. `image`: the rows are one whole picture.
-
-    `per_layer`: further inputs of each block, [n, size]. `shared_kv`: keys and values that later
-    layers read too, by name.
-    """
+    """Shared by all layers of one forward. `image`: the rows are one whole picture. `per_layer`:
+    further inputs of each block, [n, size]. `shared_kv`: keys and values that later layers read
+    too."""
 
     rotations: Rotations
     memory: LayerMemory
@@ -137,26 +128,10 @@ class Forward:
         only, later = slice(row, row + 1), num_rows - row - 1
         return Forward(
             {name: (cos[only], sin[only]) for name, (cos, sin) in self.rotations.items()},
-            _NoMemory(self.memory.check_cancelled),
+            LayerMemory((1,), self.memory.check_cancelled, is_step=True),
             per_layer=[each[only] for each in self.per_layer],
             shared_kv={
                 name: tuple(each[: len(each) - later] for each in rows)
                 for name, rows in self.shared_kv.items()
             },
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _NoMemory:
-    check_cancelled: Callable[[], None]
-    runs: tuple[int, ...] = (1,)
-    is_step: bool = True
-
-    def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
-        raise AssertionError("there is no memory")
-
-    def state(self, layer: int, run: int = 0) -> LayerState:
-        raise AssertionError("there is no memory")
-
-    def advance(self, layer: int, advance: Advance) -> Tensor:
-        raise AssertionError("there is no memory")

@@ -1,4 +1,4 @@
-"""Normalisation layers. Weights of RMS norms are float32, whatever the model's type."""
+"""Normalisation layers. RMS norms have float32 weights, whatever the model's type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kernels.common.shapes import NormShape
 
 
 class RMSNorm:
-    """Multiplies by w (Zhang and Sennrich 2019). `as_input` names the norm to the matrices that
-    read its result (core.weights.smoothing)."""
+    """Multiplies by w. `as_input` names the norm to the matrices that read its result
+    (core.weights.smoothing)."""
 
     _offset = 0.0
 
@@ -27,10 +27,8 @@ class RMSNorm:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._ops.rms_norm(inputs, self.scale, self.epsilon)
 
-    def of_sum(
-        self, inputs: Tensor, residual: Tensor, multiplier: float = 1.0
-    ) -> tuple[Tensor, Tensor]:
-        """The norm of the sum `residual` + multiplier * `inputs`, and the sum."""
+    def of_sum(self, inputs: Tensor, residual: Tensor, multiplier: float) -> tuple[Tensor, Tensor]:
+        """The norm of `residual` + multiplier * `inputs`, and the sum."""
         return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon, multiplier)
 
     def times(self, multiplier: float) -> Self:
@@ -46,8 +44,8 @@ class ZeroCentredRMSNorm(RMSNorm):
 
 
 class GatedRMSNorm:
-    """RMS norm that multiplies by w, then by silu(gate) or, with `sigmoid`, sigmoid(gate); returns
-    the model's type."""
+    """Multiplies by w, then by silu(gate) or, with `sigmoid`, sigmoid(gate); returns the model's
+    type."""
 
     def __init__(
         self, weights: Weights, width: int, epsilon: float, *, sigmoid: bool = False
@@ -65,8 +63,6 @@ class GatedRMSNorm:
 
 
 class LayerNorm:
-    """Mean and variance norm with weight and bias (Ba, Kiros and Hinton 2016)."""
-
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.weight = weights.tensor("weight", (width,))
         self.bias = weights.tensor("bias", (width,))

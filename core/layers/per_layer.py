@@ -1,7 +1,5 @@
-"""Per-layer embeddings (Gemma 3n): each token has a few numbers for every block.
-
-The table is larger than all matrices, but a token reads one row, so it stays in its file.
-"""
+"""Per-layer embeddings (Gemma 3n): each token has a few numbers for every block. A token reads one
+row of their table, which is larger than all matrices, so it stays in its file."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from kernels.common.shapes import GateShape, SumShape
 
 class PerLayerInputs:
     """(norm(projection(embedding)) + table[id]) / sqrt(2): `size` numbers for each of `layers`.
-
-    Tokens of a picture have no ids and are looked up as the token `pad`.
-    """
+    Tokens of a picture have no ids and are looked up as `pad`."""
 
     def __init__(
         self,
@@ -51,10 +47,8 @@ class PerLayerInputs:
         return self._table(ids) * math.sqrt(0.5 * self._size)
 
     def __call__(self, given: Tensor, is_step: bool) -> tuple[Tensor, Sequence[Tensor]]:
-        """The embeddings [n, width], and each block's inputs, [n, size].
-
-        `given` are embeddings followed by `rows`, or of a picture embeddings alone.
-        """
+        """The embeddings [n, width], and each block's inputs [n, size]. `given` are embeddings
+        followed by `rows`, or of a picture embeddings alone."""
         hidden, rows = given[:, : self._given], given[:, self._given :]
         if rows.shape[1] == 0:
             pad = torch.tensor([self._pad], device=given.device)

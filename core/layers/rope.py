@@ -34,12 +34,9 @@ def stretched_frequencies(
     high_frequency_factor: float,
     original_length: int,
 ) -> Tensor:
-    """Scale frequencies like Llama 3.1 (`rope_scaling`).
-
-    Waves with more than `high_frequency_factor` turns within `original_length` are unchanged, those
-    with fewer than `low_frequency_factor` become `factor` times longer; in between the change is
-    gradual.
-    """
+    """Llama 3.1's scaling: waves with more than `high_frequency_factor` turns within
+    `original_length` are unchanged, those with fewer than `low_frequency_factor` become `factor`
+    times longer, in between gradually."""
     turns = original_length * frequencies / (2 * math.pi)
     kept = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
     kept = kept.clamp(0, 1)
@@ -55,12 +52,9 @@ def interpolated_frequencies(
     *,
     whole: bool,
 ) -> Tensor:
-    """YaRN (Peng et al., arXiv:2309.00071) over theta^(-2 i / dim).
-
-    Pairs with at least turns[0] turns within `original_length` are unchanged, those with at most
-    turns[1] become `factor` times longer; in between the change is gradual, from one pair to
-    another, which are `whole` numbers or not.
-    """
+    """YaRN (arXiv:2309.00071): pairs with at least turns[0] turns within `original_length` are
+    unchanged, those with at most turns[1] become `factor` times longer; in between, from one pair
+    to another, which are `whole` numbers or not, the change is gradual."""
     dim = 2 * len(frequencies)
 
     def pair(count: float) -> float:
@@ -76,11 +70,8 @@ def interpolated_frequencies(
 
 
 class RoPE:
-    """One position for each token (Su et al. 2021).
-
-    Rotated heads are also multiplied by `factor`, and with a `temperature` (b, n) by 1 + b log(1 +
-    floor(position / n)).
-    """
+    """One position for each token. Rotated heads are also multiplied by `factor`, and with a
+    `temperature` (b, n) by 1 + b log(1 + floor(position / n))."""
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
-"""Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run.
-
-A run's convolution rows and state are passed on, so its result depends on no other run.
-"""
+"""Long and joined runs: row-wise layers in blocks of rows, recurrent layers run by run, so a run's
+result depends on no other."""
 
 from __future__ import annotations
 
@@ -25,11 +23,9 @@ Runs = Iterable[tuple[int, LayerState]]
 run has been computed."""
 
 
-def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int = 0) -> Tensor:
-    """`layer` over `inputs` [n, width], whose rows must be independent of each other.
-
-    `numbers` of temporaries are needed for a row, in the inputs' type.
-    """
+def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: int) -> Tensor:
+    """`layer` over `inputs` [n, width], whose rows must be independent. `numbers` of temporaries
+    are needed for a row, in the inputs' type."""
     most = BYTES_PER_BLOCK // max(numbers * inputs.element_size(), 1)
     rows = max(min(ROWS_PER_BLOCK, most), 1)
     if inputs.shape[0] <= rows:
@@ -40,7 +36,7 @@ def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor, numbers: in
 def in_runs(
     layer_of: Callable[[Tensor, Runs], Tensor], hidden: Tensor, memory: LayerMemory, slot: int
 ) -> Tensor:
-    """`layer_of` over `hidden` [n, width] and its runs; a single long run goes in blocks."""
+    """`layer_of` over `hidden` [n, width] and its runs; a long run alone goes in blocks."""
     if len(memory.runs) > 1:
         states = (memory.state(slot, run) for run in range(len(memory.runs)))
         return layer_of(hidden, zip(memory.runs, states, strict=True))
@@ -76,10 +72,8 @@ def convolved_parts(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The rows of each part of a run, and its `columns` after the causal convolution, as `dtype`.
-
-    `tail` holds the K - 1 rows before the run, then its last rows.
-    """
+    """The rows of each part of a run, and its `columns` after the causal convolution. `tail` holds
+    the K - 1 rows before the run, then its last rows."""
     before, rows = tail.shape[0], tail
     rows_per_part = ops.rows_per_part or columns.shape[0]
     for start in range(0, columns.shape[0], rows_per_part):

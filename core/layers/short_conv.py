@@ -1,8 +1,5 @@
-"""The gated short convolution of LFM2: out_proj(C * conv(B * x)).
-
-B, C and x are one projection of the input; the convolution is causal and depthwise. State: the last
-rows of B * x.
-"""
+"""The gated short convolution of LFM2: out_proj(C * conv(B * x)). B, C and x are one projection of
+the input; the convolution is causal and depthwise. State: the last rows of B * x."""
 
 from __future__ import annotations
 

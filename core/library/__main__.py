@@ -1,4 +1,4 @@
-"""`python -m core.library`: one command on standard input, events on standard output, then the end.
+"""`python -m core.library`: a command on standard input, events on standard output.
 
 Facts are remembered by the sizes and times of the files.
 """
@@ -50,15 +50,14 @@ MOST_AT_ONCE = 100
 MOST_REMEMBERED = 4_000
 MOST_FILES = 1_000
 # Raised when facts, or how they are found, change.
-VERSION = 5
+VERSION = 6
 NICE = 10
 # Errors that another try may not meet.
 PASSING = ("SlowFolderError", "MissingFileError")
 
 
 class Remembered(Frozen):
-    """Facts by the state of the files, rates by format, and `notes` of what decides an automatic
-    choice."""
+    """Facts by the files' state, rates by format, and `notes` that decide an automatic choice."""
 
     conditions: str = ""
     device: Device | None = None
@@ -180,7 +179,7 @@ def recalled(cache: Path) -> Remembered:
 
 
 def state_of(path: Path, names_in: Callable[[Path], list[str]]) -> str:
-    """Changes when a file that facts come from does; `names_in` gives a folder's sorted names."""
+    """Changes with any file that facts come from; `names_in` gives a folder's sorted names."""
     found = hashlib.sha256(str(path).encode(errors="surrogateescape"))
     for each in _files_of(path, names_in):
         with contextlib.suppress(OSError):
@@ -207,7 +206,7 @@ def _files_of(path: Path, names_in: Callable[[Path], list[str]]) -> list[Path]:
 
 
 def _when_closed(commands: BinaryIO, act: Callable[[], object]) -> None:
-    """Call `act` in another thread when the window closes the pipe."""
+    """Call `act` in a thread when the window closes the pipe."""
 
     def wait() -> None:
         commands.read(1)

@@ -1,4 +1,4 @@
-"""The window's side of the process that reads headers, which runs for one survey."""
+"""The window's side of the process that reads headers and runs for one survey."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class LibraryClient:
         self._journal = cache.with_name("moves.json")
 
     async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
-        """Cancelling ends the process. With `again` nothing that is remembered is used, and this
-        machine's speed is measured once more.
+        """Cancelling ends the process. `again` uses nothing remembered, and measures this machine's
+        speed once more.
 
-        Raises EngineDiedError if the process can't be started or ends again and again.
+        Raises EngineDiedError if the process can't start, or ends again and again.
         """
         # A name that is no text can't be sent.
         left = [path for path in paths if path == path.encode(errors="replace").decode()]
@@ -70,7 +70,7 @@ class LibraryClient:
         raise EngineDiedError("The process that reads models ended several times.")
 
     async def _survey(self, left: list[str], again: bool) -> str | None:
-        """Run one process; models that it described leave `left`. Returns the model at which it
+        """Run a process; models that it described leave `left`. Returns the model at which it
         ended, None if it is done."""
         process = await self._start()
         reading = ""
@@ -101,7 +101,7 @@ class LibraryClient:
         return reading
 
     async def move(self, move: Move, tell: Callable[[int, int], None], stop: asyncio.Event) -> None:
-        """Raises WaymarkError, RequestCancelled by `stop` if it came in time."""
+        """Raises WaymarkError; RequestCancelled if `stop` came in time."""
         self._note((*self._unended(), move))
         try:
             await self._move(move, tell, stop)
@@ -110,7 +110,7 @@ class LibraryClient:
             raise
 
     async def tidy(self) -> None:
-        """Remove what killed moves left on disks that are there; others are left for later."""
+        """Remove what killed moves left, on disks that are there."""
         for move in self._unended():
             with contextlib.suppress(WaymarkError):
                 tidying = move.model_copy(update={"tidy": True})

@@ -1,4 +1,4 @@
-"""The facts of one model, from its headers and small files; weights are sampled, not read."""
+"""A model's facts, from headers and small files; weights are sampled, not read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 
 
 def read_facts(path: Path, machine: Machine) -> ModelFacts:
-    """An error that loading would raise is the facts' `trouble`."""
+    """What loading would raise is the facts' `trouble`."""
     found: WaymarkError
     try:
         return _read(path, machine)
@@ -90,7 +90,7 @@ def _files(container: Container) -> list[tuple[Path, int, bytes]]:
 
 
 def _digest(container: Container) -> str:
-    """Equal for copies: headers, sizes, and pieces of the data spread over each file."""
+    """Equal for copies: of headers, sizes, and pieces of each file."""
     found = hashlib.sha256()
     for path, num_bytes, header in _files(container):
         found.update(f"{num_bytes} ".encode() + header)
@@ -106,11 +106,8 @@ def _published(container: Container, plan: ModelPlan) -> str:
         number = container.model.metadata.get("general.file_type")
         named = _FILE_TYPES.get(number, "-") if isinstance(number, int) else "-"
         return _FLOATS.get(named, named) if named != "-" else ", ".join(plan.block_types())
-    scheme = container.config.get("quantization_config")
-    if isinstance(scheme, dict):
-        bits = scheme.get("bits")
-        method = str(scheme.get("quant_method", ""))[:_LONGEST_LICENCE]
-        return f"{method}-{bits}" if isinstance(bits, int) else method
+    if plan.scheme is not None:
+        return plan.scheme.format.title
     sizes: dict[str, int] = {}
     for each in container.tensors.values():
         sizes[each.dtype] = sizes.get(each.dtype, 0) + torch.Size(each.shape).numel()
@@ -131,7 +128,7 @@ def _template(container: Container) -> str:
 
 
 def _licence(container: Container) -> str:
-    """Named by the file, the model card or a licence file's first line; '' if none."""
+    """Named by the file, the model card or the first line of a licence file; '' if none."""
     named: Any = ""
     if isinstance(container, GGUFContainer):
         named = container.model.metadata.get("general.license", "")

@@ -1,17 +1,16 @@
-"""The kernels of this machine by precision, and what a model's weights cost with them.
+"""This machine's kernels by precision, and what a model's weights cost with them.
 
-A generated token takes the bytes of the weights over the bytes a second of one row, a prompt its
-multiplications over those a second of many rows. Recurrent layers come on top.
+A generated token takes the weights' bytes over the bytes a second of one row, a prompt its
+multiplications over those a second of many. Recurrent layers come on top.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -21,9 +20,8 @@ from core.library.messages import Rate, Speed, Way
 from core.loading.plan import HeldPlan, ModelPlan
 from core.loading.precision import BFLOAT16, FLOAT32, PUBLISHED, SMALLER, Chooser, automatic
 from core.loading.precision import Precision as Loaded
-from core.models.decoder import MTP_SCOPE
 from core.storage.index import stored_note
-from core.weights.spec import TensorSpec, Use
+from core.weights.spec import TensorSpec
 from kernels.dispatch import Backend
 from kernels.linear.blocks import BlockFormat
 from kernels.linear.reference import Matrix, StoredFormat, WeightFormat
@@ -33,18 +31,10 @@ BILLION = 10**9
 # Time of recurrent layers for each byte of their states, over that of reading a byte: measured with
 # Qwen3.5 0.8B in bfloat16, int8 and int4 on two cores.
 STATE_STEP, STATE_PROMPT = 16.0, 0.9
-# Not used by tokens of text.
-_APART = re.compile(
-    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|merger|{MTP_SCOPE})\."
-)
-_EXPERT = re.compile(r"\.experts\.\d+\.")
-_USED_EXPERTS = ("num_experts_per_tok", "top_k_experts")
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 class EngineNotes:
-    """The measurements in the engine's own `folder`; ones that it hasn't made yet are kept in
-    `known`."""
+    """The engine's measurements in its `folder`; ones that it lacks are kept in `known`."""
 
     def __init__(self, folder: Path, known: dict[str, str]) -> None:
         self._folder, self.known = folder, known
@@ -58,8 +48,8 @@ class EngineNotes:
 
 
 class Machine:
-    """`rates` are measurements by format. With `again` they are measured once more, and the faster
-    counts: another program may have slowed the first."""
+    """`rates` are measurements by format; `again` repeats them, and the faster counts: another
+    program may have slowed the first."""
 
     def __init__(
         self,
@@ -91,7 +81,7 @@ class Machine:
         return Chooser(measures=True, notes=self._notes).faster_type()
 
     def speeds(self) -> tuple[Speed, ...]:
-        """Speeds of plain weights, in the order in which an automatic choice tries them."""
+        """For plain weights, in the order of an automatic choice."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual
@@ -108,7 +98,7 @@ class Machine:
 
     def _way(self, plan: ModelPlan, precision: Loaded) -> Way:
         held = plan.held(precision.dtype, self._kernels(precision))
-        step_s, prompt_s = self._seconds(held, expert_share(plan.container.config))
+        step_s, prompt_s = self._seconds(held)
         if self.device.type == "cpu":
             usual = self._kernels(BFLOAT16).formats.usual
             byte_s = self._measured(usual, BFLOAT16.dtype).byte_s
@@ -119,17 +109,15 @@ class Machine:
             precision=cast(Precision, precision.name),
             num_bytes=held.num_bytes,
             mapped_bytes=held.mapped_bytes,
+            token_bytes=held.token_bytes,
             step_s=step_s,
             prompt_s=prompt_s,
             **kv_size(held.outline.layers).model_dump(),
         )
 
-    def _seconds(self, held: HeldPlan, share: float) -> tuple[float, float]:
+    def _seconds(self, held: HeldPlan) -> tuple[float, float]:
         step_s = prompt_s = 0.0
-        for name, spec in held.tensors.items():
-            if Use.MATRIX not in spec.use or _APART.search(name):
-                continue
-            used = share if spec.stack or _EXPERT.search(name) else 1.0
+        for spec, used in held.used_matrices():
             rate = self._rate(held, spec)
             step_s += used * spec.held_bytes(held.formats) * rate.byte_s
             if spec.shape[0] != held.vocab_size:
@@ -168,16 +156,6 @@ def _made(held: StoredFormat, dtype: torch.dtype, device: torch.device) -> Matri
         return held.prepack((blocks,), None)
     weight = torch.ones(OUTPUTS, INPUTS, dtype=dtype, device=device)
     return held.prepack(cast(WeightFormat, held).quantise(weight), None)
-
-
-def expert_share(config: Mapping[str, Any]) -> float:
-    texts = config.get("text_config", config.get("llm_config"))
-    found = {**config, **(texts if isinstance(texts, Mapping) else {})}
-    some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
-    every = next((found[key] for key in _EXPERTS if found.get(key)), None)
-    if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
-        return some / every
-    return 1.0
 
 
 # Several matrices of 16 million weights, which together don't fit into a processor's caches.

@@ -1,4 +1,4 @@
-"""The window's command to the process that reads the headers of models, and its events."""
+"""The window's commands to the process that reads models' headers, and its events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Rate(Frozen):
-    """Seconds for a byte of the weights, one row at a time, and for a weight and a prompt row."""
+    """Seconds for a byte of weights, row by row, and for a weight and a prompt row."""
 
     byte_s: Seconds
     product_s: Seconds
@@ -29,22 +29,23 @@ class Rate(Frozen):
 class Way(KVSize):
     """A precision in which this computer can run a model.
 
-    If none fits, an automatic choice reads `mapped_bytes` of the weights from disk as needed.
-    `step_s` is the expected time of a generated token, `prompt_s` that of 1,000 prompt tokens; 0 if
-    not measured.
+    If none fits, an automatic choice reads `mapped_bytes` of the weights from disk as needed. A
+    generated token reads `token_bytes` of them and takes `step_s`, 1,000 prompt tokens `prompt_s`;
+    0 if not measured.
     """
 
     precision: Precision
     num_bytes: Count
     mapped_bytes: Count = 0
+    token_bytes: Count = 0
     step_s: Seconds = 0.0
     prompt_s: Seconds = 0.0
 
 
 class ModelFacts(Frozen):
-    """`digest` is equal for copies of the same files. `published` is the precision of the files.
-    The first `automatic` of `ways` are sorted as an automatic choice tries them. With `trouble`
-    only `path` and `size` mean anything."""
+    """`digest` is equal for copies. `published` is the files' precision. The first `automatic` of
+    `ways` are in the order of an automatic choice. With `trouble` only `path` and `size` mean
+    anything."""
 
     path: str
     size: Count = 0
@@ -64,8 +65,8 @@ class ModelFacts(Frozen):
 
 
 class Describe(Frozen):
-    """Facts read before come from the file `cache`, the engine's measurements from its folder
-    `contexts`; with `again` nothing does."""
+    """The file `cache` has facts read before, the folder `contexts` the engine's measurements; with
+    `again` neither is used."""
 
     type: Literal["describe"] = "describe"
     paths: tuple[str, ...]
@@ -75,7 +76,7 @@ class Describe(Frozen):
 
 
 class Reading(Frozen):
-    """The model at `path` is next: if the process ends now, it is to blame."""
+    """The model at `path` is next, and to blame if the process ends."""
 
     type: Literal["reading"] = "reading"
     path: str
@@ -87,8 +88,7 @@ class Described(Frozen):
 
 
 class Speed(Frozen):
-    """Seconds for a billion weights: `step_s` for a generated token, `prompt_s` for 1,000 prompt
-    tokens."""
+    """Seconds for a billion weights, as in `Way`."""
 
     precision: Precision
     step_s: Seconds
@@ -96,7 +96,7 @@ class Speed(Frozen):
 
 
 class Device(Frozen):
-    """`free` and `total` are the bytes of a graphics card's memory; 0 on a processor."""
+    """`free` and `total` are a graphics card's bytes; 0 on a processor."""
 
     type: Literal["device"] = "device"
     name: str
@@ -107,8 +107,8 @@ class Device(Frozen):
 
 class Move(Frozen):
     """The last of the files, moved from `base` to `target`, makes it a model. Those in `kept` are
-    copied, as another model needs them too. With `tidy` it was killed, and what it left is removed.
-    Answered by Moving, then Moved."""
+    copied: another model needs them. `tidy` removes what it left when it was killed. Answered by
+    Moving, then Moved."""
 
     type: Literal["move"] = "move"
     files: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -119,7 +119,7 @@ class Move(Frozen):
 
 
 class Moving(Frozen):
-    """Bytes, each counted when it is copied and when it is compared."""
+    """In bytes, each counted when copied and when compared."""
 
     type: Literal["moving"] = "moving"
     done: Count

@@ -1,9 +1,9 @@
-"""Moves the files of a model to another folder, in most cases on another disk.
+"""Moves a model's files to another folder, mostly on another disk.
 
     target/.moving-<digest>/   copies, until each has the digest of its source
 
-A kill leaves the model complete in one of the two places: the file that makes a folder a model is
-put in its place last, and deleted first.
+A kill leaves the model complete in one of the places: the file that makes a folder a model comes
+last, and is deleted first.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _File:
 
 
 class Mover:
-    """`tell(done, total)` is called with bytes, each counted when copied and when compared;
-    `stopped` is asked until the copies are put in their places."""
+    """`tell(done, total)` counts bytes twice, when copied and when compared; `stopped` is asked
+    until the copies move to their places."""
 
     def __init__(
         self, move: Move, tell: Callable[[int, int], None], stopped: Callable[[], bool]
@@ -52,7 +52,7 @@ class Mover:
         self._done = self._total = 0
 
     def run(self) -> None:
-        """Raises MoveError, DiskFullError, RequestCancelled; then the source is as it was."""
+        """Raises MoveError, DiskFullError, RequestCancelled, with the source as it was."""
         try:
             with _named_errors():
                 files = [self._look(name) for name in self._names]
@@ -69,7 +69,7 @@ class Mover:
         self._delete(files)
 
     def tidy(self) -> None:
-        """Remove the copies that a killed move left, and finish a deletion that it began.
+        """Remove a killed move's copies, and finish a deletion that it began.
 
         Raises MoveError while the other disk is away.
         """
@@ -160,7 +160,7 @@ class Mover:
         self._tell(min(self._done, self._total), self._total)
 
     def _put(self, missing: list[_File]) -> None:
-        """No file is replaced."""
+        """Replaces no file."""
         for number, each in enumerate(missing):
             each.place.parent.mkdir(parents=True, exist_ok=True)
             copy = self._work / f"{number}"
@@ -176,7 +176,7 @@ class Mover:
                     break
 
     def _delete(self, files: list[_File]) -> None:
-        """Except `kept` files and those the system refuses to delete: the copy is complete."""
+        """Leaves `kept` files, and what the system refuses to delete: the copy is complete."""
         for each in reversed(files):
             with contextlib.suppress(OSError):
                 if each.source not in self._kept:

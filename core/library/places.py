@@ -1,7 +1,6 @@
-"""The places of models on this computer, found by names alone.
+"""The places of models on this computer, found by names alone. Call in a thread: a disk may block.
 
-A folder may be a model, a folder of models, or the Hugging Face cache. Call it in a thread, since a
-disk may block.
+A folder may be a model, a folder of models, or the Hugging Face cache.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from core.gguf.library import (
     lm_studio_folders,
     models_below,
     ollama_folders,
+    ollama_name,
 )
 
 OURS = "Waymark"
@@ -42,10 +42,9 @@ def find_models(
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[FoundModel]:
-    """Our folder, added ones and those of other programs, in this order.
+    """Our folder, added ones and other programs', in this order.
 
-    A model that several programs have is listed once for each. Folders that can't be read count as
-    empty.
+    A model of several programs is listed for each. Unreadable folders count as empty.
     """
     home = home or Path.home()
     found = list(_below(ours, OURS))
@@ -62,13 +61,22 @@ def models_of(folder: Path) -> list[FoundModel]:
     return _once_a_program([*_below(folder, ""), *models_below(folder)])
 
 
+def model_at(path: Path) -> FoundModel | None:
+    """The model folder or GGUF file at this path."""
+    if os.path.isdir(path):
+        found = next(_below(path, ""), None)
+        return found if found is not None and found.path == path else None
+    name = ollama_name(path) or published_name(str(path))
+    return FoundModel(path, name, "", None) if os.path.isfile(path) else None
+
+
 def watched_folders(
     ours: Path,
     added: Sequence[Path] = (),
     home: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[Path]:
-    """Folders in which a model may appear or vanish: at most 1,000, the nearest first."""
+    """Folders in which models may appear or vanish: the nearest, 1,000 at most."""
     home = home or Path.home()
     places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
     return folders_below(
@@ -77,7 +85,7 @@ def watched_folders(
 
 
 def folders_below(places: Sequence[Path]) -> list[Path]:
-    level = [each for each in dict.fromkeys(places) if each.is_dir()]
+    level = [each for each in dict.fromkeys(places) if os.path.isdir(each)]
     found: list[Path] = []
     for _ in range(_WATCHED_DEPTH):
         found += level
@@ -88,12 +96,12 @@ def folders_below(places: Sequence[Path]) -> list[Path]:
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """Sorted: the folder itself if it is a model, the newest snapshot of the hub cache, else the
-    models directly in it and the GGUF files below it."""
+    """Sorted: the folder itself if it is a model, the hub cache's newest snapshot, else the models
+    in it and the GGUF files below it."""
     found = _model(folder)
     if found is not None:
         return (found,)
-    places = [folder / "hub"] if (folder / "hub").is_dir() else [folder]
+    places = [folder / "hub"] if os.path.isdir(folder / "hub") else [folder]
     below = (_model(each) for place in places for each in _entries(place))
     files = (each.path for each in models_below(folder))
     return tuple(sorted({*(each for each in below if each), *files}))
@@ -146,7 +154,7 @@ def _has_model(folder: Path) -> bool:
 
 
 def _newest(folder: Path) -> Path | None:
-    """The snapshot that the cache calls main, or the one written last."""
+    """The cache's "main" snapshot, or the one written last."""
     with contextlib.suppress(OSError, NotRegularFileError, ValueError):
         with open_regular(folder / "refs" / "main") as file:
             named = file.read(_HASH_BYTES).decode().strip()

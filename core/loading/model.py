@@ -1,7 +1,5 @@
-"""The ways to load a model: from its weights files, or with matrices quantised earlier.
-
-All give the same model and the same digest.
-"""
+"""The ways to load a model, from its weights files or with matrices quantised earlier, to the same
+model and digest."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemor
 from core.api.model_info import HEADROOM_BYTES
 from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedDamagedError, QuantisedLayout
-from core.loading.quantised_store import QuantisedStore, remember_digest
+from core.loading.quantised_store import QuantisedStore
 from core.loading.reading import TensorReader
 from core.loading.tile_file import TileFile
 from core.models.decoder import Decoder
@@ -27,9 +25,9 @@ from core.weights.plan import Weights
 
 @dataclass(frozen=True, slots=True)
 class ReadModel:
-    """`weights_digest` is the SHA-256 (hex) of the files. `packing_s` were spent on the kernels'
-    layouts; `from_disk`: matrices were read quantised. The system reads `mapped_bytes` when needed.
-    """
+    """`weights_digest` is the SHA-256 (hex) of the files. `packing_s` went into the kernels'
+    layouts; `from_disk`: matrices were read quantised. The system reads `mapped_bytes` when
+    needed."""
 
     model: Decoder
     weights_digest: str
@@ -40,7 +38,7 @@ class ReadModel:
 
 
 def fits(num_bytes: int, free: int) -> bool:
-    """True if a model of `num_bytes` can be loaded and then run."""
+    """With room to run."""
     return num_bytes + HEADROOM_BYTES <= free
 
 
@@ -54,15 +52,12 @@ def read_model(
     store: QuantisedStore | None = None,
     most_on_disk: int | None = None,
 ) -> ReadModel:
-    """Read the weights and build the model, its matrices as planned.
-
-    With a `store`, the next load finds quantised matrices there, or the digest of the files. A
-    model of blocks that doesn't fit in memory is mapped from a file there of at most `most_on_disk`
+    """With a `store`, the next load finds quantised matrices there, or the files' digest. A model
+    of blocks that doesn't fit in memory is mapped from a file there of at most `most_on_disk`
     bytes, unless that is 0.
 
     Calls `progress(done, total)`, in bytes read and then packed, and `check` at least every 4 MiB
-    read and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError,
-    MissingFileError.
+    and for each matrix packed. Raises NotEnoughMemoryError, BrokenWeightsError, MissingFileError.
     """
     needed, free = plan.num_bytes, available(device)
     loading = _Loading(plan, device, progress, check)
@@ -95,28 +90,29 @@ class _Loading:
 
     def from_weights(self, store: QuantisedStore | None) -> ReadModel:
         writer = store.begin(self._files, self._layout()) if store is not None else None
-        reader = TensorReader(self._plan, self._device, keep=writer.keep if writer else None)
+        keep = writer.keep if writer is not None else None
         try:
-            model, digest, seconds = self._read(reader)
+            read = self._read(TensorReader(self._plan, self._device, keep=keep))
         except BaseException:
             if writer is not None:
                 writer.drop()
             raise
         if store is not None and writer is not None:
-            store.finish(writer, self._files, digest, self._meaning)
-        return ReadModel(model, digest, self._plan.config, seconds)
+            store.finish(writer, self._files, read.weights_digest, self._meaning)
+        return read
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
         """Skips the digest if that of the unchanged files is noted."""
         known = store.known_digest(self._files)
         facts = store.settled_facts(self._files)
-        reader = TensorReader(self._plan, self._device, digest=known is None)
-        model, digest, seconds = self._read(reader)
-        if known is None and facts and facts == self._files.facts():
-            remember_digest(store.blobs, facts, digest)
-        elif known is not None and known != store.known_digest(self._files):
+        read = self._read(TensorReader(self._plan, self._device, digest=known is None))
+        if known is None:
+            if facts and facts == self._files.facts():
+                store.remember_digest(facts, read.weights_digest)
+            return read
+        if known != store.known_digest(self._files):
             raise changed(self._files.path.name)
-        return ReadModel(model, known or digest, self._plan.config, seconds)
+        return replace(read, weights_digest=known)
 
     def mapped(self, store: QuantisedStore, tiles: TileFile) -> ReadModel:
         digest, plan = store.known_digest(self._files), self._plan
@@ -161,13 +157,12 @@ class _Loading:
         if found is None:
             return None
         kept, digest = found
-        reader = TensorReader(self._plan, self._device, kept)
         try:
-            model, _, seconds = self._read(reader)
+            read = self._read(TensorReader(self._plan, self._device, kept))
             if store.known_digest(self._files) != digest:
                 raise QuantisedDamagedError("the weights files changed")
-            packing = seconds - kept.reading_s
-            return ReadModel(model, digest, self._plan.config, packing, from_disk=True)
+            packing = read.packing_s - kept.reading_s
+            return replace(read, weights_digest=digest, packing_s=packing, from_disk=True)
         except QuantisedDamagedError as error:
             store.discard(kept, f"{error}")
             return None
@@ -178,21 +173,22 @@ class _Loading:
         finally:
             kept.close()
 
-    def _read(self, reader: TensorReader) -> tuple[Decoder, str, float]:
+    def _read(self, reader: TensorReader) -> ReadModel:
         self._done, self._total = 0, reader.num_bytes
         built: list[tuple[Decoder, float]] = []
-        digest = reader.read(self._advance, lambda: built.append(self._build(reader)))
+
+        def build() -> None:
+            release_to_system()
+            began, plan = time.monotonic(), self._plan
+            weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
+            model = plan.build(weights, self._device)
+            release_to_system()
+            built.append((model, time.monotonic() - began))
+
+        digest = reader.read(self._advance, build)
         self._advance(self._total - self._done)
         ((model, seconds),) = built
-        return model, digest, seconds
-
-    def _build(self, reader: TensorReader) -> tuple[Decoder, float]:
-        release_to_system()
-        began, plan = time.monotonic(), self._plan
-        weights = Weights(reader, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
-        model = plan.build(weights, self._device)
-        release_to_system()
-        return model, time.monotonic() - began
+        return ReadModel(model, digest, self._plan.config, seconds)
 
     def _advance(self, num_bytes: int) -> None:
         self._done += num_bytes

@@ -3,6 +3,8 @@ read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +21,7 @@ from core.api.errors import (
 )
 from core.api.model_info import HEADROOM_BYTES
 from core.layers.memory import LayerSpec
-from core.loading.registry import family_of
+from core.loading.registry import expert_share, family_of
 from core.model_files import LookingTime
 from core.models.decoder import MTP_SCOPE, Decoder
 from core.weights.container import Container, TensorHeader
@@ -50,6 +52,11 @@ _FLOATS = ("F32", "F16", "BF16", "F64")
 PREFILL_ROWS = 512
 # Measured with experts of one inner number: a folder of 8 MB took 1.6 GB.
 MATRIX_BYTES = 12 * 2**10
+# Not used by tokens of text.
+_APART = re.compile(
+    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|merger|{MTP_SCOPE})\."
+)
+_EXPERT = re.compile(r"\.experts\.\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ def may_stay_blocks(spec: TensorSpec) -> bool:
 
 
 class ModelPlan:
-    """The model is built without data once for each type, in the time for `looking`. Raises
+    """Builds the model without data once for each type, in the time for `looking`. Raises
     SlowFolderError, UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError."""
 
     def __init__(self, container: Container, looking: LookingTime | None = None) -> None:
@@ -123,7 +130,7 @@ class ModelPlan:
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
         self._config = self._family.parse(container.config, container.settings_name)
-        self._scheme = read_scheme(container.config, self._looking)
+        self.scheme = read_scheme(container.config, self._looking)
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}
@@ -137,7 +144,7 @@ class ModelPlan:
     @property
     def config(self) -> str:
         model = f"{self._family.name} {self._config!r}"
-        return f"{model} {self._scheme.format!r}" if self._scheme else model
+        return f"{model} {self.scheme.format!r}" if self.scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
         hidden = frozenset() if with_mtp else self._mtp_names
@@ -152,8 +159,8 @@ class ModelPlan:
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
-        """The default includes an MTP head if steps can take several tokens. Raises a
-        WaymarkError where files and settings don't fit."""
+        """By default with an MTP head if steps can take several tokens. Raises a WaymarkError where
+        files and settings don't fit."""
         if with_mtp is None:
             with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
@@ -164,9 +171,6 @@ class ModelPlan:
         specs = self._skeleton(torch.bfloat16, False).specs
         found = (self.container.blocks(name) for name in specs if may_stay_blocks(specs[name]))
         return sorted({each[0].name for each in found if each is not None})
-
-    def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-        return self.held(dtype, kernels).num_bytes
 
     def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         if dtype not in DTYPES:
@@ -182,7 +186,7 @@ class ModelPlan:
         return found if with_mtp or not found.has_mtp else found.headless()
 
     def _with_head(self, dtype: torch.dtype) -> _Skeleton | None:
-        """The head is used completely or not at all. Other faults are found without it too."""
+        """The head is used completely or not at all; other faults are found without it."""
         try:
             found = self._without_data(dtype, True)
         except (RequestCancelled, SlowFolderError):
@@ -220,7 +224,7 @@ class ModelPlan:
         def check(name: str, spec: TensorSpec) -> None:
             self._looking()
             name = self.published(name)
-            layer = packed_layer(name, spec, self._headers, self._scheme)
+            layer = packed_layer(name, spec, self._headers, self.scheme)
             if layer is not None:
                 packed[name] = layer
             else:
@@ -264,7 +268,7 @@ class HeldPlan:
 
     @property
     def num_bytes(self) -> int:
-        """With the most that is needed in addition while a packed layer is read or a wide one
+        """With the most that is needed besides while a packed layer is read or a wide one
         computes."""
         # Needed only after loading; the headroom covers the usual sizes.
         activations = max(0, self.activation_bytes - HEADROOM_BYTES)
@@ -330,6 +334,19 @@ class HeldPlan:
         )
         return 3 * widest * PREFILL_ROWS * self.dtype.itemsize
 
+    def used_matrices(self) -> Iterator[tuple[TensorSpec, float]]:
+        """The matrices that a token of text multiplies by, with the share of each that it reads."""
+        share = expert_share(self.model.container.config)
+        for name, spec in self.tensors.items():
+            if Use.MATRIX in spec.use and not _APART.search(name):
+                yield spec, share if spec.stack or _EXPERT.search(name) else 1.0
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of matrices that a generated token reads."""
+        matrices = self.used_matrices()
+        return sum(round(used * spec.held_bytes(self.formats)) for spec, used in matrices)
+
     def build(self, weights: Weights, device: torch.device) -> Decoder:
         return self.model.build(weights, device, self.has_mtp)
 
@@ -338,6 +355,7 @@ class HeldPlan:
         return name not in self.packed and self.formats.usual.quantises
 
     def _as_stored(self, name: str, spec: TensorSpec) -> TensorSpec:
+        spec = replace(spec, packed=name in self.packed)
         stays = self.formats.published is not None and may_stay_blocks(spec)
         found = self.model.container.blocks(name) if stays else None
         if found is None or self.formats.published is None:

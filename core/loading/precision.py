@@ -1,9 +1,9 @@
-"""The precision and the kernels that a model is loaded with: the chosen ones, else the most exact
-that fits, on the fastest kernels.
+"""A model's precision and kernels: the chosen ones, else the most exact that fits, on the fastest
+kernels.
 
 Speed decides only between the two exact types, so a slow processor doesn't silently get coarser
-numbers. Measured choices are remembered, since they are part of the fingerprint: measuring again
-could invalidate all stored contexts.
+numbers. Measured choices are remembered: they are part of the fingerprint, and another choice would
+invalidate stored contexts.
 """
 
 from __future__ import annotations
@@ -62,10 +62,8 @@ class Chooser:
         *,
         published: bool = False,
     ) -> Backend:
-        """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
-
-        On a GPU that can't run `gpu` it is `reference`. Raises UnsupportedDeviceError.
-        """
+        """The backend that WAYMARK_KERNELS names, else the fastest for `device`: `reference` on a
+        GPU that can't run `gpu`. Raises UnsupportedDeviceError."""
         name = _wished() or fastest(device)
         if name == "gpu":
             name = _gpu_or_plain(device)
@@ -209,7 +207,7 @@ def choose_precision(
     notes: DiskStore | None = None,
 ) -> Chosen:
     """The precision in the settings; else the first automatic choice that fits in `free` bytes, or
-    the smallest. `published` is automatic for a model without blocks. Raises a WaymarkError."""
+    the smallest. `published` without blocks is automatic. Raises a WaymarkError."""
     chooser = Chooser(settings.measure_kernels, notes, check)
 
     def sized(precision: Precision) -> Chosen:
@@ -253,6 +251,5 @@ def choose_precision(
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    """Precisions to try for a model with float weights, most exact first; `fast` is the faster of
-    float32 and bfloat16 here."""
+    """To try for float weights, most exact first; `fast` is the faster of float32 and bfloat16."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

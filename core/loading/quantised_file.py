@@ -1,8 +1,7 @@
-"""One safetensors file of quantised matrices, known to the byte before any weight is read.
+"""One safetensors file of quantised matrices, known to the byte before any weight is read, but for
+the SHA-256 of each tensor in its metadata.
 
-It holds the tensors that `WeightFormat.quantise` gives for each slice, and in its metadata a
-SHA-256 of each. All but these digests follow from the model. Nothing is synced: after a power cut a
-digest is wrong, and the weights are quantised again.
+Nothing is synced: after a power cut a digest is wrong, and the weights are quantised again.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class QuantisedDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class QuantisedPart:
-    """`start` counts bytes from the start of the data, `index` parts of the file."""
+    """`start` counts bytes of the data, `index` parts of the file."""
 
     index: int
     name: str
@@ -77,14 +76,13 @@ class QuantisedLayout:
         return self.data_start + self._data_bytes
 
     def header(self, key: str, digests: Sequence[bytes]) -> bytes:
-        """The file's first `data_start` bytes; an empty `key` stands for any of 64 characters."""
+        """The first `data_start` bytes; an empty `key` stands for any of 64 characters."""
         joined = b"".join(digests).hex()
         metadata = {"format": FORMAT, "key": key or "0" * 64, "digests": joined}
         return write_header(metadata, ((each.name, each.dtype, each.shape) for each in self._parts))
 
     def digests(self, header: bytes, key: str) -> list[bytes] | None:
-        """None if `header` isn't one of these matrices and `key`. Earlier versions did not sort the
-        keys."""
+        """None if `header` isn't one of these matrices and `key`."""
         try:
             metadata, tensors = parse_header(header[LENGTH_BYTES:], self.num_bytes)
             joined = bytes.fromhex(metadata["digests"])

@@ -1,8 +1,6 @@
-"""Quantised matrices of earlier loads on disk.
-
-A file is used only for the very weights files that were digested, and for the same model, weight
-format, numerics and file format, which make its key. Nothing here fails a load.
-"""
+"""Quantised matrices of earlier loads on disk, used only for the very weights files that were
+digested, and for the same model, weight format, numerics and file format. Nothing here fails a
+load."""
 
 from __future__ import annotations
 
@@ -53,11 +51,8 @@ def delete_quantised(blobs: DiskStore) -> None:
 
 
 class QuantisedStore:
-    """Keeps one file for each model and format, at most `cap` bytes together.
-
-    `conditions` are properties of machine and code that the numbers depend on; `clock` gives
-    nanoseconds since the epoch.
-    """
+    """One file for each model and format, at most `cap` bytes together. `conditions` are properties
+    of machine and code that the numbers depend on; `clock` gives nanoseconds since the epoch."""
 
     def __init__(
         self,
@@ -85,7 +80,7 @@ class QuantisedStore:
     def find(
         self, files: Container, meaning: str, layout: QuantisedLayout
     ) -> tuple[QuantisedFile, str] | None:
-        """The matrices and the files' digest, if an earlier load kept them. `meaning` is how the
+        """The matrices and the files' digest, if an earlier load kept them. `meaning`: how the
         model reads the files. A damaged file is deleted."""
         digest = self.known_digest(files)
         if digest is None:
@@ -134,7 +129,7 @@ class QuantisedStore:
             writer.stop(f"{error.strerror}")
         if writer.trouble:
             log.warning("Quantised matrices are not kept: %s.", writer.trouble)
-        remember_digest(self.blobs, writer.facts, digest)
+        self.remember_digest(writer.facts, digest)
 
     def trim(self, pool: str = WEIGHTS) -> None:
         try:
@@ -155,7 +150,12 @@ class QuantisedStore:
     def settled_facts(self, files: Container) -> Facts:
         """Empty if a write from now on might leave the facts as they are."""
         now, facts = self._clock(), files.facts()
-        return facts if _are_settled(facts, now) else []
+        newest = max((int(each[2]) for each in facts), default=now)
+        return facts if now - newest >= SETTLED_NS else []
+
+    def remember_digest(self, facts: Facts, digest: str) -> None:
+        with contextlib.suppress(OSError):
+            self.blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 
     def _lose(self, name: str, reason: str) -> None:
         log.warning("%s is read from the weights again: %s.", name[:12], reason)
@@ -171,15 +171,6 @@ def _budget(settings: ModelSettings, blobs: DiskStore) -> int:
         return settings.weights_bytes
     # Quantised matrices count as free, or the cap would shrink as it fills.
     return min(WEIGHTS_LIMIT, blobs.share_of_disk(WEIGHTS_SHARE, WEIGHTS))
-
-
-def _are_settled(facts: Facts, now: int) -> bool:
-    return bool(facts) and now - max(int(each[2]) for each in facts) >= SETTLED_NS
-
-
-def remember_digest(blobs: DiskStore, facts: Facts, digest: str) -> None:
-    with contextlib.suppress(OSError):
-        blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 
 
 def _paths(facts: Facts) -> str:

@@ -1,10 +1,8 @@
 """Reads the tensors of a model, each for its uses: the one way from a container to the kernels.
 
-Two kinds are read early: a norm whose scales migrate into a matrix before it, and the scales of a
-layer in a published format. When its turn comes, such a tensor must be the same, because only what
-is read then is digested.
-
-Memory also holds one matrix or slice before it is quantised, and one packed layer.
+A norm whose scales migrate into a matrix before it, and the scales of a packed layer, are read
+early; in its turn such a tensor must be the same, because only that reading is digested. Memory
+also holds one matrix or slice before it is quantised, and one packed layer.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from core.loading.plan import HeldPlan
 from core.loading.quantised_file import QuantisedFile
 from core.weights.container import TensorStream, changed
 from core.weights.memory import FREED, allocate
-from core.weights.plan import Slices, StoredBlocks
+from core.weights.packing import Slices, StoredBlocks
 from core.weights.published.packed import PackedLayer
 from core.weights.published.quantised import Quantised
 from core.weights.safetensors_file import DTYPES
@@ -33,11 +31,9 @@ from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
 class TensorReader:
-    """`read` reads the planned tensors, then it is the model's `Source`.
-
-    With a file of `kept` matrices these come from there. Without `digest` unused tensors are not
-    read. `keep` is called with each slice of a matrix that may be quantised.
-    """
+    """`read` reads the planned tensors, then it is the model's `Source`. Matrices in `kept` come
+    from there. Without `digest` unused tensors are not read. `keep` gets each slice of a matrix
+    that may be quantised."""
 
     def __init__(
         self,
@@ -93,10 +89,8 @@ class TensorReader:
         self, advance: Callable[[int], None], finish: Callable[[], None] = lambda: None
     ) -> str:
         """Read all but `kept` matrices and blocks, which are read while `finish` builds the model;
-        returns the digest of the weights files, or ''.
-
-        Raises BrokenWeightsError, MissingFileError, NotEnoughMemoryError.
-        """
+        returns the digest of the weights files, or ''. Raises BrokenWeightsError, MissingFileError,
+        NotEnoughMemoryError."""
         self._advance = advance
         if self._kept is not None:
             self._kept.advance = advance

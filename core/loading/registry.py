@@ -62,9 +62,12 @@ FAMILIES = {
     "lfm3_vl": lfm3_vl.FAMILY,
 }
 
+_USED_EXPERTS = ("num_experts_per_tok", "top_k_experts")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
 
 def family_of(config: Mapping[str, Any]) -> Family:
-    """The family that config.json names. Raises UnknownArchitectureError."""
+    """Raises UnknownArchitectureError."""
     model_type = config.get("model_type")
     family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:
@@ -73,3 +76,14 @@ def family_of(config: Mapping[str, Any]) -> Family:
             f"The model type in config.json is {named}. Waymark runs: {', '.join(FAMILIES)}."
         )
     return family
+
+
+def expert_share(config: Mapping[str, Any]) -> float:
+    """The share of a layer's experts that a token goes through."""
+    texts = config.get("text_config", config.get("llm_config"))
+    found = {**config, **(texts if isinstance(texts, Mapping) else {})}
+    some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
+    every = next((found[key] for key in _EXPERTS if found.get(key)), None)
+    if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
+        return some / every
+    return 1.0

@@ -1,9 +1,6 @@
-"""Blocks of a model that doesn't fit in memory, as tiles in a file of ours that is mapped.
-
-It is not the GGUF file: kernels need tiles, and a file that another program shortens while it is
-mapped ends the process. Our copy is recognised by its size, its owner and the time of its last
-change, and each load compares the digest of its bytes.
-"""
+"""Blocks of a model that doesn't fit in memory, as tiles in a mapped file of ours: kernels need
+tiles, and a mapped GGUF file that another program shortens ends the process. The copy is recognised
+by its size, owner and time of last change, and each load compares its digest."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class TileFile:
     most_bytes: int | None = None
 
     def find(self, digest: str, advance: Callable[[int], None]) -> FileArena | None:
-        """`advance` is called with the bytes that were read to compare them, and may raise."""
+        """`advance` gets the bytes that were read to compare them, and may raise."""
         arena = self.open(digest)
         if arena is not None and arena.digest(advance) != self._noted(digest)[1]:
             self._lose(digest, "it was damaged")
@@ -76,7 +73,7 @@ class TileFile:
         )
 
     def finish(self, digest: str, of_tiles: str) -> None:
-        """Keep a file that was filled and closed, and the digest of its tiles. Raises OSError."""
+        """Keep a filled and closed file, and the digest of its tiles. Raises OSError."""
         name = self._name(digest)
         facts = _facts(self.blobs.part(TILES).stat())
         self.blobs.write_note(TILE_NOTES, name, f"{facts}\n{of_tiles}")

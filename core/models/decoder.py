@@ -1,5 +1,5 @@
-"""The decoder of every family: an embedding table, blocks, a final norm and a head; perhaps a
-vision tower and an MTP head."""
+"""The decoder of every family: embedding table, blocks, final norm and head; perhaps a vision tower
+and an MTP head."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from core.api.errors import NoVisionError
+from core.api.model_info import KVSize
 from core.layers.block import HybridBlock
 from core.layers.linear import Linear
-from core.layers.memory import Forward, LayerMemory, LayerSpec
+from core.layers.memory import Forward, LayerMemory, LayerSpec, kv_size
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.per_layer import PerLayerInputs
 from core.layers.rope import Rotation, Rotations
@@ -35,11 +36,9 @@ def _as_asked(config: Any, found: Collection[str]) -> Callable[[str], str]:
 def with_prefixes(
     found: Collection[str], *prefixes: tuple[str, str, Sequence[str]]
 ) -> Callable[[str], str]:
-    """Names for families whose folders spell scopes in several ways.
-
-    Each of `prefixes` is a scope as the layers name it, a name in it that tells the spellings
-    apart, and the spellings, the usual one first.
-    """
+    """Names of families whose folders spell scopes in several ways. `prefixes`: a scope as the
+    layers name it, a name in it that tells the spellings apart, and the spellings, the usual one
+    first."""
     chosen = {
         asked: next((each for each in spellings if each + telling in found), spellings[0])
         for asked, telling, spellings in prefixes
@@ -54,8 +53,8 @@ def with_prefixes(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`name` is part of the fingerprint of saved contexts and never changes. `published_names` maps
-    the layers' names to those of a folder, from its config and its tensor names."""
+    """`name` is in the fingerprint of saved contexts and never changes. `published_names` maps the
+    layers' names to a folder's."""
 
     name: str
     config: type[Settings]
@@ -63,7 +62,7 @@ class Family:
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]] = _as_asked
 
     def parse(self, values: Mapping[str, Any], source: str = "config.json") -> Settings:
-        """config.json (or `source`) as the family's config; raises BrokenConfigError."""
+        """Raises BrokenConfigError."""
         return parse_settings(self.config, values, source)
 
 
@@ -80,12 +79,9 @@ class Tower(Protocol):
 
 
 class MTPHead:
-    """Predicts the token after the next: norm(block(fc([norm embedding; norm hidden]))).
-
-    It reads a token's hidden row, after the final norm, and the next token's embedding; the model's
-    output head reads the result. Gloeckle et al. 2024 (arXiv:2404.19737); DeepSeek-V3
-    (arXiv:2412.19437), section 2.2.
-    """
+    """Predicts the token after the next from a token's final hidden row and the next token's
+    embedding: norm(block(fc([norm embedding; norm hidden]))), which the output head reads
+    (DeepSeek-V3, arXiv:2412.19437, section 2.2)."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float, block: HybridBlock) -> None:
         def norm(name: str) -> ZeroCentredRMSNorm:
@@ -106,12 +102,9 @@ class MTPHead:
 
 
 class Decoder:
-    """A loaded model. The same call on the same machine gives the same bits: every choice of kernel
-    or row block depends on shapes alone.
-
-    `image_width` is more than `hidden_size` if features are added after further layers,
-    `embedding_width` with per-layer embeddings.
-    """
+    """The same call on the same machine gives the same bits: kernels and row blocks are chosen by
+    shapes alone. `image_width` exceeds `hidden_size` with DeepStack, `embedding_width` with
+    per-layer embeddings."""
 
     def __init__(
         self,
@@ -132,10 +125,9 @@ class Decoder:
         logits_cap: float | None = None,
         per_layer: PerLayerInputs | None = None,
     ) -> None:
-        """`text` is the text stack's scope in `weights`. With `tied` the head is the embedding
-        table. After each of the first `image_layers` blocks further features of a picture are added
-        to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334). With a `logits_cap`, logits x
-        become cap * tanh(x / cap)."""
+        """`text` is the text stack's scope. `tied`: the head is the embedding table. After each of
+        the first `image_layers` blocks further features of a picture are added to its tokens
+        (DeepStack, arXiv:2406.04334). `logits_cap`: logits x become cap * tanh(x / cap)."""
         hidden_size, vocab_size = config.hidden_size, config.vocab_size
         self.device, self.dtype = device, weights.dtype
         self.hidden_size, self.vocab_size = hidden_size, vocab_size
@@ -175,6 +167,10 @@ class Decoder:
         specs = tuple(spec for block in self.blocks for spec in block.specs)
         return specs if self.mtp is None else (*specs, *self.mtp.specs)
 
+    @property
+    def kv_size(self) -> KVSize:
+        return kv_size(self.layer_specs)
+
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids [n] -> [n, embedding_width]."""
@@ -186,10 +182,8 @@ class Decoder:
     def encode_image(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """One picture's patches [rows * columns, patch width] float32 -> [tokens, image_width].
-
-        Calls `check` between blocks. Raises NoVisionError.
-        """
+        """Float32 patches [rows * columns, patch width] of one picture -> [tokens, image_width].
+        Calls `check` between blocks. Raises NoVisionError."""
         if self.tower is None:
             raise NoVisionError("This model reads text only.")
         return self.tower(pixels.to(self.device), rows, columns, check)
@@ -206,9 +200,8 @@ class Decoder:
     ) -> Tensor:
         """[n, embedding_width] at `positions` [3, n] -> [n, hidden_size] after the final norm.
 
-        `image`: the rows are one whole picture, [n, image_width]. `wanted`: return these rows only,
-        which pass the last layers without memory one by one. Raises RequestCancelled between
-        layers.
+        `image`: the rows are one picture, [n, image_width]. `wanted`: only these rows, which pass
+        the last layers without memory one by one. Raises RequestCancelled between layers.
         """
         rotations = self.rotations(positions, memory.runs)
         return self.through(embeddings, rotations, memory, image=image, wanted=wanted)

@@ -1,7 +1,5 @@
-"""Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input.
-
-config.json has multipliers of all inputs and outputs.
-"""
+"""Falcon-H1 (text only): every block adds Mamba-2 and attention over the same input. All inputs and
+outputs have multipliers."""
 
 from __future__ import annotations
 
@@ -18,17 +16,16 @@ from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Mamba2Settings,
     Multiplier,
     Positive,
-    RopeSettings,
     TextSettings,
     head_dim_of,
     mamba2_spelling,
-    rope_of,
 )
 from core.weights.plan import Weights
 
@@ -97,8 +94,8 @@ class FalconH1Config(Mamba2Settings, TextSettings):
 
 
 def _block(config: FalconH1Config, weights: Weights) -> HybridBlock:
-    """Applies every multiplier where it isn't rounded: mixers' inputs are normalised once for each,
-    the keys' multiplier is part of the scores' scale, those of outputs of the sums."""
+    """Applies multipliers where nothing is rounded: mixers' inputs are normalised once for each,
+    the keys' is part of the scores' scale, those of outputs of the sums."""
     width, epsilon = config.hidden_size, config.rms_norm_eps
     norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
     mlp_norm = RMSNorm(weights.scope("pre_ff_layernorm"), width, epsilon)
@@ -134,7 +131,7 @@ def _block(config: FalconH1Config, weights: Weights) -> HybridBlock:
 
 
 def build(config: FalconH1Config, weights: Weights, device: torch.device) -> Decoder:
-    scope, layers = weights.scope("model"), range(config.num_hidden_layers)
+    scope = weights.scope("model")
     frequencies = config.rope_parameters.frequencies(config.head_dim, device)
     norm = RMSNorm(scope.scope("final_layernorm"), config.hidden_size, config.rms_norm_eps)
     return Decoder(
@@ -143,7 +140,7 @@ def build(config: FalconH1Config, weights: Weights, device: torch.device) -> Dec
         device,
         config,
         tied=config.tie_word_embeddings,
-        blocks=[_block(config, scope.scope(f"layers.{layer}")) for layer in layers],
+        blocks=[_block(config, each) for each, _ in scope.layers(range(config.num_hidden_layers))],
         norm=norm,
         ropes={"full_attention": RoPE(frequencies, weights.dtype)},
         embedding_multiplier=config.embedding_multiplier,

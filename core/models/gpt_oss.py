@@ -1,7 +1,5 @@
-"""gpt-oss (text only): sliding and full attention in turn, with sinks, and sparse experts.
-
-Everything has biases, and the experts' gates are clamped (OpenAI 2025, arXiv:2508.10925).
-"""
+"""gpt-oss (text only, arXiv:2508.10925): sliding and full attention in turn, with sinks, and sparse
+experts with clamped gates. Everything has biases."""
 
 from __future__ import annotations
 
@@ -18,15 +16,8 @@ from core.layers.feed_forward import SparseExperts
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
-from core.models.ministral3 import YarnSettings
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    TextSettings,
-    check_layer_types,
-    rope_of,
-)
+from core.models.rope import YarnSettings, rope_of
+from core.models.settings import Count, Depth, Positive, TextSettings, check_layer_types
 from core.weights.plan import Weights
 from kernels.common.shapes import Clamp, ExpertShape, Routing
 

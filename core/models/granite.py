@@ -1,10 +1,7 @@
 """Granite 4 and Granite SWA (text only), dense and with sparse experts beside a shared layer.
-
 Granite 4 is mostly Mamba-2, with attention that may have no positions, or all attention under RoPE.
-In Granite SWA layers attend to the last tokens or to all; each head has a sink, and each layer its
-own RoPE or none. Numbers in config.json multiply embeddings, what each block adds, and scores, and
-divide the logits.
-"""
+In Granite SWA layers attend to the last tokens or to all; each head has a sink, each layer its own
+RoPE or none."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from core.layers.mamba import Mamba2, Mamba2Form
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
@@ -29,12 +27,10 @@ from core.models.settings import (
     Index,
     Mamba2Settings,
     Positive,
-    RopeSettings,
     TextSettings,
     check_layer_types,
     head_dim_of,
     mamba2_spelling,
-    rope_of,
 )
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm

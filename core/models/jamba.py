@@ -1,7 +1,4 @@
-"""Jamba (text only): mostly Mamba-1, some attention without positions; some blocks have experts.
-
-The smallest releases have no experts.
-"""
+"""Jamba (text only): mostly Mamba-1, some attention without positions; some blocks have experts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Kimi Linear (text only): mostly Kimi delta attention, every fourth layer latent attention.
-
-No layer knows positions. After the first layers, whose MLPs are dense, experts are chosen by
-sigmoids, and every token also goes through a shared expert.
-"""
+"""Kimi Linear (text only): mostly Kimi delta attention, every fourth layer latent attention,
+without positions. After the first layers, whose MLPs are dense, experts are chosen by sigmoids
+beside a shared one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Llama 2 and 3, Qwen3 and Qwen3 MoE (text only): pure transformers under plain RoPE.
-
-Qwen3 normalises queries and keys, which Llama doesn't; Qwen3 MoE has sparse experts too.
-"""
+"""Llama 2 and 3, Qwen3 and Qwen3 MoE (text only): pure transformers under plain RoPE. Qwen3
+normalises queries and keys."""
 
 from __future__ import annotations
 
@@ -16,17 +14,16 @@ from core.layers.block import HybridBlock, MakeFeedForward, Norms
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Experts,
     ExpertSettings,
     Positive,
-    RopeSettings,
     TextSettings,
     feed_forward_of,
     head_dim_of,
-    rope_of,
 )
 from core.weights.plan import Weights
 
@@ -79,8 +76,7 @@ class Qwen3MoeConfig(LlamaConfig, ExpertSettings):
 
 def blocks(config: LlamaConfig, scope: Weights) -> list[HybridBlock]:
     make = feed_forward_of(config, bias=config.mlp_bias)
-    layers = range(config.num_hidden_layers)
-    return [_block(config, scope.scope(f"layers.{layer}"), layer, make) for layer in layers]
+    return [_block(config, *each, make) for each in scope.layers(range(config.num_hidden_layers))]
 
 
 def _block(config: LlamaConfig, weights: Weights, layer: int, make: MakeFeedForward) -> HybridBlock:

@@ -1,8 +1,5 @@
-"""MiniCPM-V 4.6 and 4.7: Qwen3.5's decoder with a SigLIP tower that merges patches on the way.
-
-A large picture is encoded as a whole and then slice by slice (core.vision.slices). The two versions
-differ in the positions of a picture's tokens.
-"""
+"""MiniCPM-V 4.6 and 4.7: Qwen3.5's decoder with a SigLIP tower that merges patches on the way. A
+large picture is encoded whole and then slice by slice."""
 
 from __future__ import annotations
 
@@ -108,10 +105,8 @@ class VisionTower:
         self.patches = weights.packed(weight.permute(0, 2, 3, 1).flatten(1), bias)
         positions = (vision.side**2, width)
         self.positions = embeddings.tensor("position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), vision)
-            for index in range(vision.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(vision.num_hidden_layers))
+        self.blocks = [VisionBlock(each, vision) for each, _ in layers]
         self.merger = WindowMerger(tower.scope("vit_merger"), vision)
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, vision.layer_norm_eps)
         projector = weights.scope("model.merger.mlp.0", exact=True)
@@ -136,7 +131,7 @@ class VisionTower:
         return projected
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The nearest of the square table's positions, by the share of the picture before them."""
+        """The nearest of the table's positions, by the share of the picture before them."""
         side = self.config.side
         edges = torch.arange(1 / side, 1.0, 1 / side)
         down, across = (

@@ -1,80 +1,25 @@
-"""Ministral 3 (text only): a pure transformer under YaRN, whose queries grow with their position.
-
-Past the trained length attention would become flatter, so queries are multiplied by a number that
-depends on how often their position exceeds it.
-"""
+"""Ministral 3 (text only): a pure transformer under YaRN. Past the trained length attention would
+become flatter, so queries are multiplied by a number that grows with their position."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, model_validator
-from torch import Tensor
+from pydantic import model_validator
 
 from core.layers.attention import Attention
 from core.layers.block import HybridBlock, Norms
 from core.layers.feed_forward import SwiGLU
 from core.layers.norm import RMSNorm
-from core.layers.rope import RoPE, interpolated_frequencies, inverse_frequencies
+from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family, with_prefixes
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    RopeSettings,
-    Settings,
-    TextSettings,
-    rope_of,
-)
+from core.models.rope import RopeSettings, YarnSettings, rope_of
+from core.models.settings import Count, Depth, Positive, TextSettings
 from core.weights.plan import Weights
 
 # ------------------------------------------------------------------ config
-
-
-class YarnSettings(Settings):
-    rope_type: Literal["yarn"]
-    rope_theta: Positive = 10000.0
-    factor: float = Field(ge=1, le=1e6)
-    original_max_position_embeddings: Count
-    beta_fast: Positive = 32.0
-    beta_slow: Positive = 1.0
-    attention_factor: Positive | None = None
-    mscale: Positive | None = None
-    mscale_all_dim: Positive | None = None
-    truncate: bool = True
-    partial_rotary_factor: float = Field(default=1.0, ge=1, le=1)
-    llama_4_scaling_beta: float = Field(default=0.0, ge=0, le=1e6)
-
-    @model_validator(mode="after")
-    def _fits(self) -> YarnSettings:
-        if self.rope_theta <= 1:
-            raise ValueError('"rope_theta" is not above 1')
-        return self
-
-    def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        return interpolated_frequencies(
-            inverse_frequencies(self.rope_theta, dim, device),
-            self.rope_theta,
-            self.factor,
-            self.original_max_position_embeddings,
-            (self.beta_fast, self.beta_slow),
-            whole=self.truncate,
-        )
-
-    @property
-    def multiplier(self) -> float:
-        """Multiplies queries and keys, so that attention over more tokens is as sharp."""
-        if self.attention_factor is not None:
-            return self.attention_factor
-        if self.mscale and self.mscale_all_dim:
-            return self._grown(self.mscale) / self._grown(self.mscale_all_dim)
-        return self._grown(1.0)
-
-    def _grown(self, scale: float) -> float:
-        return 0.1 * scale * math.log(self.factor) + 1
 
 
 _ROPE = {
@@ -169,7 +114,7 @@ def build(config: Ministral3Config, weights: Weights, device: torch.device) -> D
 
 
 def published_names(config: Ministral3Config, found: Collection[str]) -> Callable[[str], str]:
-    """The spellings of transformers 4 and 5, for folders with a vision tower."""
+    """Of transformers 4 and 5, for folders with a vision tower."""
     text, older = "model.language_model.", "language_model."
     return with_prefixes(
         found,

@@ -1,7 +1,7 @@
 """OLMo-Hybrid (text only): mostly gated delta nets, every fourth layer attention without positions.
 
 Attention layers have norms after their halves, the others before. Beta goes up to 2, so a state may
-turn into its opposite; heads have 96 and 192 numbers.
+turn into its opposite.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Positive,
-    RopeSettings,
     Taps,
     TextSettings,
     check_layer_types,
     head_dim_of,
-    rope_of,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import DeltaShape
@@ -85,7 +84,6 @@ class OlmoHybridConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every fourth layer and one at least is full."""
         count = self.num_hidden_layers
         return self.layer_types or tuple(
             "full_attention" if index % 4 == 3 or index == count - 1 < 3 else "linear_attention"

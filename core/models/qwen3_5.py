@@ -1,8 +1,6 @@
-"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next.
-
-Gated delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE; a
-picture attends as text does.
-"""
+"""Qwen3.5 (also 3.6 and 3.8), dense and with sparse experts, and its predecessor Qwen3-Next: gated
+delta nets, and gated attention in every fourth layer, rotated by interleaved M-RoPE. A picture
+attends as text does."""
 
 from __future__ import annotations
 
@@ -17,16 +15,9 @@ from core.layers.block import HybridBlock, MakeFeedForward, Mixer, Norms
 from core.layers.gated_deltanet import GatedDeltaNet
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE
-from core.models.decoder import (
-    MTP_MARK,
-    MTP_SCOPE,
-    Decoder,
-    Family,
-    MTPHead,
-    Tower,
-    with_prefixes,
-)
+from core.models.decoder import MTP_MARK, MTP_SCOPE, Decoder, Family, MTPHead, Tower, with_prefixes
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
+from core.models.rope import rope_of
 from core.models.settings import (
     Count,
     Depth,
@@ -39,7 +30,7 @@ from core.models.settings import (
     TextSettings,
     check_layer_types,
     feed_forward_of,
-    rope_of,
+    is_tied,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import DeltaShape
@@ -50,8 +41,6 @@ LayerType = Literal["linear_attention", "full_attention"]
 
 
 class RopeConfig(Settings):
-    """`rope_parameters`, or `rope_scaling` and keys next to it in older files."""
-
     rope_type: Literal["default", "mrope"] = "default"
     rope_theta: Positive = 10000.0
     partial_rotary_factor: float = Field(default=0.25, gt=0, le=1)
@@ -60,7 +49,7 @@ class RopeConfig(Settings):
 
 
 class TextConfig(TextSettings):
-    """`text_config` of config.json, or the whole of it in a text-only folder."""
+    """`text_config` of config.json, or all of it in a text-only folder."""
 
     vocab_size: Count
     intermediate_size: Count
@@ -107,7 +96,6 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every `full_attention_interval`-th layer is full."""
         every = self.full_attention_interval
         return self.layer_types or tuple(
             "linear_attention" if (index + 1) % every else "full_attention"
@@ -148,11 +136,6 @@ class Qwen3_5Config(Settings):  # noqa: N801
     def vision(self) -> VisionConfig | None:
         return None if self.language_model_only else self.vision_config
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool(inner if here is None else here)
-
 
 # ------------------------------------------------------------------ model
 
@@ -190,7 +173,7 @@ def _block(
 
 
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
-    """The head, if the folder has one: its layer is attention, and feeds forward as the last layer.
+    """If the folder has one: its layer is attention, and feeds forward as the last layer.
 
     It needs the hidden row before the first new token, which only a checkpoint has: without
     recurrent layers a prefix may end where there is none.
@@ -206,7 +189,7 @@ def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Deco
     vision = config.vision
     scope = weights.scope("model.visual", exact=True)
     tower = VisionTower(scope, vision, device) if vision else None
-    return decoder(config.text_config, weights, device, config.tied, tower)
+    return decoder(config.text_config, weights, device, is_tied(config, usual=False), tower)
 
 
 def decoder(
@@ -224,8 +207,7 @@ def decoder(
         text,
         tied=tied,
         blocks=[
-            _block(text, scope.scope(f"layers.{layer}"), layer, kind, make)
-            for layer, kind in enumerate(text.types)
+            _block(text, each, *kind, make) for each, kind in scope.layers(enumerate(text.types))
         ],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},

@@ -50,8 +50,6 @@ class VisionConfig(Settings):
 
 
 class VisionBlock:
-    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width = config.hidden_size
         self.head_dim = width // config.num_heads
@@ -82,10 +80,8 @@ class VisionBlock:
 
 
 class PatchMerger:
-    """Neighbouring patches, side by side, through a norm and an MLP: one token.
-
-    The norm is over each patch, or with `joined` over all patches of a token.
-    """
+    """Neighbouring patches, side by side, through a norm and an MLP: one token. The norm is over
+    each patch or, `joined`, over all of a token."""
 
     def __init__(self, weights: Weights, config: VisionConfig, joined: bool = False) -> None:
         width = config.hidden_size * config.spatial_merge_size**2
@@ -141,7 +137,7 @@ class VisionTower:
         return torch.cat((merged, *features), dim=1) if features else merged
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The square table stretched to the grid, corner to corner, one axis after the other."""
+        """The square table stretched to the grid, corner to corner."""
         side = math.isqrt(self.positions.shape[0])
         table = self.positions.float().view(side, side, -1)
         table = _stretch(table, rows)

@@ -1,8 +1,6 @@
-"""Qwen3-VL, dense and with sparse experts: Qwen3 under interleaved M-RoPE, with a vision tower.
-
-The tower is that of Qwen3.5 with DeepStack: results of some of its blocks are added to a picture's
-tokens after the first layers of the text stack.
-"""
+"""Qwen3-VL, dense and with sparse experts: Qwen3 under interleaved M-RoPE, with Qwen3.5's tower and
+DeepStack: results of some of its blocks are added to a picture's tokens after the first text
+layers."""
 
 from __future__ import annotations
 
@@ -18,15 +16,8 @@ from core.layers.rope import InterleavedMRoPE
 from core.models import llama, qwen3_5_vision
 from core.models.decoder import Decoder, Family
 from core.models.qwen3_5_vision import VisionTower
-from core.models.settings import (
-    Count,
-    Experts,
-    ExpertSettings,
-    Index,
-    Positive,
-    RopeSettings,
-    Settings,
-)
+from core.models.rope import RopeSettings
+from core.models.settings import Count, Experts, ExpertSettings, Index, Positive, Settings, is_tied
 from core.weights.plan import Weights
 
 # ------------------------------------------------------------------ config
@@ -93,11 +84,6 @@ class Qwen3VLConfig(Settings):
     def image_layers(self) -> int:
         return len(self.vision_config.deepstack_visual_indexes) if self.vision_config else 0
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return inner if here is None else here
-
 
 class Qwen3VLMoeConfig(Qwen3VLConfig):
     """The weights of a token's experts add up to one whatever "norm_topk_prob" is."""
@@ -115,11 +101,7 @@ class Qwen3VLMoeConfig(Qwen3VLConfig):
 
 def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
-    scope, width, rope = (
-        weights.scope("model.language_model"),
-        text.hidden_size,
-        text.rope_parameters,
-    )
+    scope, rope = weights.scope("model.language_model"), text.rope_parameters
     rotate = InterleavedMRoPE(
         rope.rope_theta, text.head_dim, rope.mrope_section, device, weights.dtype
     )
@@ -129,9 +111,9 @@ def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Deco
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=is_tied(config, usual=False),
         blocks=llama.blocks(text, scope),
-        norm=RMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
+        norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},
         tower=VisionTower(tower, vision, device) if vision else None,
         image_layers=config.image_layers,

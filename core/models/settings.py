@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import torch
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from torch import Tensor
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from core.api.errors import BrokenConfigError, shown
+from core.api.errors import BrokenConfigError
 from core.layers.block import MakeFeedForward
 from core.layers.feed_forward import FeedForward, SparseExperts, SwiGLU
-from core.layers.rope import inverse_frequencies, stretched_frequencies
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import AttentionShape, ExpertShape, Mamba2Shape, Routing
@@ -48,11 +37,10 @@ Limit = Annotated[
 
 
 class Settings(BaseModel):
-    """Strict types, unknown keys ignored, null is absent.
+    """Strict types; unknown keys are ignored, null is absent. Defaults are those of transformers.
 
-    The fingerprint of saved contexts has the `repr` of a family's settings: changing names of
-    classes and fields, or their order, discards what people have saved. Defaults are those of
-    transformers.
+    Saved contexts' fingerprints have the `repr` of a family's settings: changing names of classes
+    and fields, or their order, discards what people have saved.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -105,6 +93,12 @@ def _fault(location: tuple[int | str, ...], message: str) -> str:
     return f'"{key}": {text}' if key else text
 
 
+def is_tied(config: Any, *, usual: bool) -> bool:
+    """`tie_word_embeddings` of a model with vision, else of its text stack."""
+    given = config.tie_word_embeddings, config.text_config.tie_word_embeddings
+    return next((bool(each) for each in given if each is not None), usual)
+
+
 # ------------------------------------------------------------------ attention
 
 
@@ -141,83 +135,6 @@ def head_dim_of(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
         return {"head_dim": hidden // heads}
     return {}
-
-
-# ------------------------------------------------------------------ RoPE
-
-_KINDS = ("default", "linear", "llama3", "divided", "proportional")
-
-
-class RopeSettings(Settings):
-    """`rope_parameters`. "divided" is of files that have the scaling as the number that each
-    frequency is divided by. With "proportional" only the first pairs of a head rotate,
-    `partial_rotary_factor` of them."""
-
-    rope_type: Literal["default", "linear", "llama3", "divided", "proportional"] = "default"
-    rope_theta: Positive = 10000.0
-    factor: float = Field(default=1.0, ge=1, allow_inf_nan=False)
-    low_freq_factor: Positive = 1.0
-    high_freq_factor: Positive = 4.0
-    original_max_position_embeddings: Count = 8192
-    partial_rotary_factor: float = Field(default=1.0, ge=0, le=1)
-    divisors: tuple[Positive, ...] = ()
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Without absent divisors, which are newer than contexts that people have saved."""
-        fields = super().__repr_args__()
-        return [(name, value) for name, value in fields if name != "divisors" or value]
-
-    @field_validator("rope_type", mode="before")
-    @classmethod
-    def _known(cls, value: Any) -> Any:
-        if isinstance(value, str) and value not in _KINDS:
-            raise ValueError(f'this kind of RoPE ("{shown(value)}") is not supported')
-        return value
-
-    @model_validator(mode="after")
-    def _fits(self) -> RopeSettings:
-        if self.rope_type == "llama3" and self.high_freq_factor <= self.low_freq_factor:
-            raise ValueError('"high_freq_factor" is not above "low_freq_factor"')
-        if self.partial_rotary_factor < 1 and self.rope_type != "proportional":
-            raise ValueError('"partial_rotary_factor" below 1 is not supported')
-        if (self.rope_type == "divided") != bool(self.divisors):
-            raise ValueError('"divisors" are not those of a "divided" RoPE')
-        return self
-
-    def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle that each of the dim / 2 pairs rotates by per position, float32. Raises
-        BrokenConfigError for another number of divisors."""
-        plain = inverse_frequencies(self.rope_theta, dim, device)
-        if self.rope_type == "linear":
-            return plain / self.factor
-        if self.rope_type == "proportional":
-            plain[int(self.partial_rotary_factor * dim // 2) :] = 0
-            return plain / self.factor
-        if self.rope_type == "divided":
-            if len(self.divisors) != len(plain):
-                raise BrokenConfigError(
-                    f"RoPE has {len(self.divisors)} divisors for {dim} numbers."
-                )
-            return plain / torch.tensor(self.divisors, device=device)
-        if self.rope_type == "llama3":
-            return stretched_frequencies(
-                plain,
-                self.factor,
-                self.low_freq_factor,
-                self.high_freq_factor,
-                self.original_max_position_embeddings,
-            )
-        return plain
-
-
-def rope_of(values: Mapping[str, Any], theta: str = "rope_theta") -> dict[str, Any]:
-    """`rope_parameters`, or `rope_scaling` and the base, whose key is `theta`. Raises ValueError if
-    either is not an object."""
-    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if not isinstance(rope, dict):
-        raise ValueError('"rope_parameters" is not an object')
-    beside = {"rope_theta": values[theta]} if values.get(theta) is not None else {}
-    return {"rope_type": rope.get("type", "default")} | beside | rope
 
 
 # ------------------------------------------------------------------ Mamba-2
@@ -277,10 +194,8 @@ def _number(given: Any) -> Any:
 
 
 class ExpertSettings(Settings):
-    """Sparse experts, as Qwen spells them; each family has its own defaults.
-
-    Layers in `mlp_only_layers`, and all but every `decoder_sparse_step`-th, are dense.
-    """
+    """As Qwen spells them; each family has its own defaults. Layers in `mlp_only_layers`, and all
+    but every `decoder_sparse_step`-th, are dense."""
 
     num_experts: Experts
     num_experts_per_tok: Count

@@ -1,7 +1,5 @@
-"""SigLIP vision towers: their config and blocks, and Gemma 3's tower and projector.
-
-SigLIP: Zhai et al. 2023, arXiv:2303.15343; SigLIP 2: Tschannen et al. 2025, arXiv:2502.14786.
-"""
+"""SigLIP vision towers (arXiv:2303.15343, arXiv:2502.14786): config and blocks, and Gemma 3's tower
+and projector."""
 
 from __future__ import annotations
 
@@ -37,8 +35,6 @@ class SiglipConfig(Settings):
 
 
 class VisionBlock:
-    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
-
     def __init__(self, weights: Weights, config: SiglipConfig) -> None:
         width, epsilon = config.hidden_size, config.layer_norm_eps
         self.head_dim = width // config.num_attention_heads
@@ -75,8 +71,6 @@ def in_squares(hidden: Tensor, rows: int, columns: int) -> Tensor:
 
 
 class SquareConfig(SiglipConfig):
-    """A tower with one position for each patch of a square picture."""
-
     if TYPE_CHECKING:  # subclasses have it, each at its own place in the order of fields
         image_size: int
 
@@ -97,8 +91,8 @@ class VisionConfig(SquareConfig):
 
 
 class VisionTower:
-    """SigLIP without its pooling head, the mean of each square of neighbouring patches, and a
-    projection to `out_width`."""
+    """SigLIP without its pooling head, the mean of each square of patches, and a projection to
+    `out_width`."""
 
     def __init__(
         self, weights: Weights, config: VisionConfig, tokens_per_side: int, out_width: int
@@ -114,10 +108,8 @@ class VisionTower:
         self.patches = weights.packed(weight.flatten(1), bias)
         positions = (config.side**2, width)
         self.positions = tower.tensor("embeddings.position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), config)
-            for index in range(config.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(config.num_hidden_layers))
+        self.blocks = [VisionBlock(each, config) for each, _ in layers]
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
         projector = weights.scope("multi_modal_projector", exact=True)
         self.pooled_norm = ZeroCentredRMSNorm(projector.scope("mm_soft_emb_norm"), width, epsilon)

@@ -24,7 +24,14 @@ from core.api.errors import (
 from core.api.events import Failed
 from core.client.child import named, run_child
 from core.remote.body import JSON, chat_body, completion_body, has_ids, prompt_ids
-from core.remote.connection import Connections, TryAgainError, encoded, normalised, read_json
+from core.remote.connection import (
+    Connections,
+    TryAgainError,
+    encoded,
+    events_of,
+    normalised,
+    read_json,
+)
 from core.remote.messages import (
     TO_REMOTE,
     Connect,
@@ -36,7 +43,7 @@ from core.remote.messages import (
     Reply,
     ToRemote,
 )
-from core.remote.reading import ReplyReader, events_of
+from core.remote.reading import ReplyReader
 from core.vision.decode import PictureDecoder
 
 MOST_MODELS = 1_000
@@ -54,8 +61,8 @@ _NO_CHAT = ("embeddings", "embedding")
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds until the first token, between two pieces of text, for the numbers after the last
-    one, and for a list of models; the first pause before another attempt, which doubles."""
+    """Seconds until the first token, between pieces of text, for the numbers after the last one,
+    and for a list of models; the first pause before another attempt, which doubles."""
 
     first_s: float = 900.0
     stall_s: float = 90.0
@@ -83,8 +90,6 @@ class Service:
                 self._spawn(message.generate.request, self._reply(message))
             case Cancel() if message.target in self._tasks:
                 self._tasks[message.target].cancel()
-            case _:
-                pass
         # A task that is cancelled before its first step would answer nothing.
         await asyncio.sleep(0)
 
@@ -143,14 +148,12 @@ class Service:
         return reader.finished()
 
     async def _reply_to_ids(self, message: Reply, chat: JSON, reader: ReplyReader) -> bool:
-        """Ask with replies as they were sampled; False if the server has to be asked with texts."""
-        if not has_ids(message):
-            return False
-        try:
-            async with asyncio.timeout(self._patience.look_s):
-                prompt = await prompt_ids(self._connections(), message, chat)
-        except (TimeoutError, TryAgainError, WaymarkError):
-            return False
+        """Ask with replies as they were sampled; False if only texts will do."""
+        prompt = None
+        if has_ids(message):
+            with contextlib.suppress(TimeoutError, TryAgainError, WaymarkError):
+                async with asyncio.timeout(self._patience.look_s):
+                    prompt = await prompt_ids(self._connections(), message, chat)
         if prompt is None:
             return False
         body = encoded(completion_body(chat, prompt))
@@ -164,7 +167,7 @@ class Service:
         return True
 
     async def _patiently(self, message: Reply, path: str, body: bytes, reader: ReplyReader) -> None:
-        """Try again, but never after the first token has come."""
+        """Try again, but never after the first token."""
         for attempt in range(self._patience.attempts):
             try:
                 await self._stream(message, path, body, reader)
@@ -207,14 +210,11 @@ class Service:
                 raise
         except TimeoutError:
             if not reader.complete:
-                raise self._stalled(reader) from None
+                waited = patience.stall_s if reader.begun else patience.first_s
+                raise RemoteStalledError(f"No text came for {waited:.0f} seconds.") from None
         finally:
             if (rest := reader.rest()) is not None:
                 self._emit(rest)
-
-    def _stalled(self, reader: ReplyReader) -> RemoteStalledError:
-        waited = self._patience.stall_s if reader.begun else self._patience.first_s
-        return RemoteStalledError(f"No text came for {waited:.0f} seconds.")
 
     def _tell(self, reader: ReplyReader, said: Sequence[BaseModel]) -> bool:
         for event in said:
@@ -225,7 +225,7 @@ class Service:
 
 
 async def look(connections: Connections, address: str, key: str) -> RemoteServer:
-    """The server at an address, with or without its `/v1`. Raises TryAgainError, WaymarkError."""
+    """The server at an address, with or without `/v1`. Raises TryAgainError, WaymarkError."""
     typed = normalised(address)
     bases = [typed] if typed.endswith("/v1") else [f"{typed}/v1", typed]
     refusal: WaymarkError | None = None
@@ -266,9 +266,7 @@ def _model(entry: Mapping[str, Any]) -> RemoteModel | None:
         meta.get("n_ctx_train"),
     )
     abilities = meta.get("capabilities")
-    sees: bool | None = None
-    if isinstance(abilities, list):
-        sees = "vision" in abilities
+    sees = "vision" in abilities if isinstance(abilities, list) else None
     if entry.get("type") in ("vlm", "llm"):
         sees = entry["type"] == "vlm"
     name = entry.get("id")
@@ -289,8 +287,8 @@ def _model(entry: Mapping[str, Any]) -> RemoteModel | None:
 async def _of_lm_studio(connections: Connections, base: str, key: str) -> tuple[RemoteModel, ...]:
     """Its own list tells which models see pictures, and their contexts."""
     with contextlib.suppress(TryAgainError, WaymarkError):
-        listed = await connections.json(f"{base.removesuffix('/v1')}/api/v0/models", key)
-        return read_list(listed)[1]
+        address = f"{base.removesuffix('/v1')}/api/v0/models"
+        return read_list(await connections.json(address, key))[1]
     return ()
 
 

@@ -1,8 +1,7 @@
-"""The body of a request, with the fields that each program knows.
+"""A request's body, with the fields that each program knows.
 
-A server that tokenizes a reply's text again may get other ids, and its prefix cache ends there.
-vLLM reports the sampled ids and takes ids as a prompt; its own template writes the rest of the chat
-around them.
+A server that tokenizes a reply's text again may get other ids, which end its prefix cache. vLLM
+reports sampled ids and takes ids as a prompt; its template writes the rest of the chat around them.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def _is_plain(data: bytes) -> bool:
 
 
 def _sampling(sampling: SamplingParams, kind: Kind) -> JSON:
-    """The user's own values; those of the server's model hold for the others."""
+    """The user's own values; the server's model has the others."""
     body: JSON = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -137,7 +136,7 @@ def _thinking(thinking: Thinking, kind: Kind) -> JSON:
 
 
 def _format(form: ReplyFormat, kind: Kind) -> JSON:
-    """Raises ReplyFormatError for kinds that the protocol has no field for."""
+    """Raises ReplyFormatError for kinds without a field in the protocol."""
     # LM Studio refuses `json_object`.
     if form.kind == "json" and kind != "lmstudio":
         return {"type": "json_object"}
@@ -155,14 +154,14 @@ MOST_IDS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class PromptIds:
-    """`room` is the number of tokens that the context has left for the reply."""
+    """`room` is how many tokens the context has left."""
 
     ids: list[int]
     room: int
 
 
 def tokenizer_of(reply: Reply) -> str:
-    """Names the tokenizer of a server's model in ReplyIds."""
+    """The name of a server's tokenizer in ReplyIds."""
     return f"{reply.server.address} {reply.model}"
 
 
@@ -180,8 +179,8 @@ def has_ids(reply: Reply) -> bool:
 async def prompt_ids(
     connections: Connections, reply: Reply, body: Mapping[str, Any]
 ) -> PromptIds | None:
-    """None if it can't be told where the replies belong, or their tokenizer is another one now.
-    `body` is the request as messages. Raises TryAgainError, WaymarkError."""
+    """None if it is unclear where the replies belong, or the tokenizer has changed. `body` is the
+    request as messages. Raises TryAgainError, WaymarkError."""
     base, tokenizer = reply.server.address.removesuffix("/v1"), tokenizer_of(reply)
     messages = reply.generate.conversation.messages
     marked = [
@@ -234,7 +233,7 @@ def _tokens(answer: Any) -> list[int]:
 def _spliced(
     ids: Sequence[int], mark: Sequence[int], replies: Sequence[Sequence[int]]
 ) -> list[int] | None:
-    """None unless there are as many marks as replies."""
+    """None unless marks and replies are equally many."""
     found, rest, at, size = list[int](), deque(replies), 0, len(mark)
     while at < len(ids):
         if size and ids[at] == mark[0] and ids[at : at + size] == mark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from pydantic import BaseModel
 
 from core.api.commands import Cancel, Generate
 from core.api.errors import EngineDiedError, WaymarkError
-from core.api.events import Failed, Finished
+from core.api.events import Finished
 from core.client.child import Child
 from core.client.programs import program
-from core.client.requests import Answers, Request, RequestTable, spawn
-from core.remote.messages import FROM_REMOTE, Connect, FromRemote, Look, Looked, RemoteServer, Reply
+from core.client.requests import Request, RequestTable, spawn
+from core.remote.messages import FROM_REMOTE, Connect, Look, RemoteServer, Reply
 
 # A process that works answers Cancel at once.
 CANCEL_PATIENCE_S = 8.0
@@ -29,13 +30,15 @@ class RemoteClient:
     """All methods belong to the event loop's thread."""
 
     def __init__(self, log_file: Path | None = None, command: Sequence[str] | None = None) -> None:
+        self._requests = RequestTable()
         self._child = Child(
-            command or program("core.remote"), FROM_REMOTE, self._take, self._ended, log_file
+            command or program("core.remote"),
+            FROM_REMOTE,
+            self._requests.route,
+            lambda: self._requests.fail_all(_died().info()),
+            log_file,
         )
         self._proxy = ""
-        self._replies = RequestTable()
-        # Replies count up, looks down.
-        self._looks = Answers[RemoteServer](step=-1)
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -46,17 +49,17 @@ class RemoteClient:
     def ask(
         self, command: Generate, server: RemoteServer, model: str, key: str, proxy: str
     ) -> Request[Finished]:
-        request = self._replies.open(command, self._cancel)
-        numbered = command.model_copy(update={"request": request.id})
-        reply = Reply(server=server, model=model, key=key, generate=numbered)
-        spawn(self._send_reply(reply, request.id, proxy), self._tasks)
+        request = self._requests.open(command, self._cancel)
+        generate = command.model_copy(update={"request": request.id})
+        reply = Reply(server=server, model=model, key=key, generate=generate)
+        spawn(self._send(reply, request.id, proxy), self._tasks)
         return request
 
     async def look(self, address: str, key: str, proxy: str) -> RemoteServer:
         """Raises WaymarkError."""
-        return await self._looks.ask(
-            lambda number: self._send(Look(request=number, address=address, key=key), proxy)
-        )
+        request = self._requests.open(Look(address=address, key=key), self._cancel)
+        await self._send(request.command, request.id, proxy)
+        return (await request.last()).server
 
     async def close(self) -> None:
         await self._child.close()
@@ -66,22 +69,16 @@ class RemoteClient:
         asyncio.get_running_loop().call_later(CANCEL_PATIENCE_S, self._end_if_hung, number)
 
     def _end_if_hung(self, number: int) -> None:
-        if number in self._replies.open_numbers:
+        if number in self._requests.open_numbers:
             spawn(self.close(), self._tasks)
-
-    async def _send_reply(self, reply: Reply, number: int, proxy: str) -> None:
-        try:
-            await self._send(reply, proxy)
-        except WaymarkError as error:
-            self._replies.fail(number, error.info())
 
     async def _send_cancel(self, number: int) -> None:
         # The lock keeps it behind its reply.
         async with self._sending:
-            if self.pid is not None:
+            with contextlib.suppress(EngineDiedError):
                 await self._child.send(Cancel(target=number))
 
-    async def _send(self, message: BaseModel, proxy: str) -> None:
+    async def _send(self, message: BaseModel, number: int, proxy: str) -> None:
         async with self._sending:
             try:
                 await self._child.start(Connect(proxy=self._proxy))
@@ -89,18 +86,7 @@ class RemoteClient:
                     self._proxy = proxy
                     await self._child.send(Connect(proxy=proxy))
                 await self._child.send(message)
-            except EngineDiedError as error:
-                raise _died() from error
-
-    def _take(self, event: FromRemote) -> None:
-        if isinstance(event, Looked):
-            self._looks.settle(event.request, event.server)
-        elif isinstance(event, Failed) and event.request in self._looks:
-            self._looks.settle(event.request, event.error)
-        else:
-            self._replies.route(event)
-
-    def _ended(self) -> None:
-        error = _died().info()
-        self._replies.fail_all(error)
-        self._looks.fail_all(error)
+            except EngineDiedError:
+                self._requests.fail(number, _died().info())
+            except WaymarkError as error:
+                self._requests.fail(number, error.info())

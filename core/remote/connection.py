@@ -1,4 +1,4 @@
-"""HTTP to a server: one address, no redirects, bounded answers, and errors with a name."""
+"""HTTP to a server: one address, no redirects, bounded answers, named errors."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ CONNECT_S = 10.0
 # A body of pictures may take a minute on a slow network.
 WRITE_S = 120.0
 MOST_JSON_BYTES = 16 * 2**20
+# The ids of a prompt of a million tokens fit into it.
+MOST_EVENT_BYTES = 16 * 2**20
 MOST_ERROR_BYTES = 64 * 2**10
 LONGEST_SAID = 300
 LONGEST_WAIT_S = 30.0
@@ -33,7 +35,7 @@ _NO_COOKIES = DefaultCookiePolicy(allowed_domains=[])
 
 
 class TryAgainError(Exception):
-    """A failure that may pass, as the error to report if it doesn't."""
+    """A failure that may pass, with the error to report if it doesn't."""
 
     def __init__(self, error: WaymarkError, wait_s: float = 0.0) -> None:
         super().__init__(error.message)
@@ -59,7 +61,6 @@ def normalised(address: str) -> str:
 
 
 def host_of(address: str) -> str:
-    """The host and port of a normalised address, for people."""
     return address.partition("://")[2].partition("/")[0]
 
 
@@ -71,7 +72,7 @@ def is_loopback(address: str) -> bool:
 
 
 def is_readable(address: str) -> bool:
-    """True if others on the network's way can read what is sent."""
+    """True if others on the network can read what is sent."""
     return not address.startswith("https:") and not is_loopback(address)
 
 
@@ -103,7 +104,7 @@ class Connections:
         await self._here.aclose()
 
     async def json(self, url: str, key: str, body: object = None) -> Any:
-        """The JSON that answers a GET, or a POST of `body`. Raises TryAgainError, WaymarkError."""
+        """The answer to a GET, or to a POST of `body`. Raises TryAgainError, WaymarkError."""
         method, sent = ("GET", None) if body is None else ("POST", encoded(body))
         async with self.stream(method, url, key, sent) as response:
             return await read_json(response)
@@ -156,6 +157,33 @@ async def _read(response: httpx2.Response, most: int) -> bytes:
     return bytes(body)
 
 
+async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
+    """The data of server-sent events, a list for each chunk that completes some. Raises
+    RemoteAnswerError for an endless event."""
+    pending, data, size = bytearray(), list[bytes](), 0
+    async for chunk in chunks:
+        pending += chunk
+        found, lines = list[str](), list[bytes]()
+        # A long line isn't split again for each of its chunks.
+        if b"\n" in chunk:
+            *lines, rest = bytes(pending).split(b"\n")
+            pending = bytearray(rest)
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+                size += len(line)
+            elif not line and data:
+                found.append(b"\n".join(data).decode(errors="replace"))
+                data, size = [], 0
+        if len(pending) + size > MOST_EVENT_BYTES:
+            raise RemoteAnswerError("One event of the answer has no end.")
+        if found:
+            yield found
+    if data:
+        yield [b"\n".join(data).decode(errors="replace")]
+
+
 async def _raise_for(response: httpx2.Response, key: str) -> None:
     status = response.status_code
     if 300 <= status < 400:
@@ -188,7 +216,7 @@ async def _said(response: httpx2.Response, key: str) -> str:
 
 
 def said_by(body: object, key: str) -> str:
-    """The message of an error object, shortened: ": reason" or ""."""
+    """An error object's message, shortened: ": reason" or ""."""
     found = body.get("error", body) if isinstance(body, dict) else ""
     if isinstance(found, dict):
         found = found.get("message") or found.get("detail") or ""

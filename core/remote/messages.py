@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from core.api.commands import Cancel, Generate
+from core.api.commands import Answered, Cancel, Generate
 from core.api.events import Failed, Finished, Generated, Last, Prefilling
 from core.api.params import Frozen, Settings
 
@@ -26,7 +26,7 @@ Text = Annotated[str, Field(max_length=500)]
 
 
 class RemoteModel(Settings):
-    """A model as a server lists it; None is unknown."""
+    """None is unknown."""
 
     name: Text
     context_length: Annotated[int, Field(ge=1, lt=2**53)] | None = None
@@ -34,7 +34,7 @@ class RemoteModel(Settings):
 
 
 class RemoteServer(Settings):
-    """A server without its key. `address` is the part before `/chat/completions`."""
+    """`address` is the part before `/chat/completions`. The key isn't stored here."""
 
     address: Text
     kind: Kind = "other"
@@ -43,42 +43,39 @@ class RemoteServer(Settings):
 
 
 class Place(Settings):
-    """The server and the model that write a chat's replies."""
-
     address: Text
     model: Text
 
 
 class Connect(Frozen):
-    """Use this proxy from now on; without one, the system's. Loopback never has a proxy."""
+    """Use this proxy, or the system's. Loopback never has one."""
 
     type: Literal["connect"] = "connect"
     proxy: str = ""
 
 
-class Look(Frozen):
-    """Recognise a server and list its models. Answered by Looked or Failed."""
+class Looked(Last):
+    type: Literal["looked"] = "looked"
+    server: RemoteServer
+
+
+class Look(Answered[Looked]):
+    """Recognise a server and list its models."""
 
     type: Literal["look"] = "look"
-    request: int
     address: str
     key: str = ""
 
 
 class Reply(Frozen):
-    """Have a server answer a conversation. Answered as Generate is; the cache and draft settings
-    don't reach the server."""
+    """Have a server answer a conversation, without cache and draft settings. Answered as Generate
+    is."""
 
     type: Literal["reply"] = "reply"
     server: RemoteServer
     model: str
     key: str = ""
     generate: Generate
-
-
-class Looked(Last):
-    type: Literal["looked"] = "looked"
-    server: RemoteServer
 
 
 ToRemote = Annotated[Connect | Look | Reply | Cancel, Field(discriminator="type")]

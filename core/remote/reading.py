@@ -1,10 +1,10 @@
-"""Reads a streamed reply: lines to events, events to text, reasoning and numbers."""
+"""Reads a streamed reply: from events to text, reasoning and numbers."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from core.api.chat import AssistantMessage, ReplyIds
@@ -23,8 +23,6 @@ from core.remote.body import MOST_IDS, read_ids, tokenizer_of
 from core.remote.connection import host_of, quoted, said_by
 from core.remote.messages import Reply
 
-# The ids of a prompt of a million tokens fit into it.
-MOST_EVENT_BYTES = 16 * 2**20
 _VERSION = re.compile(r"(:latest|-\d{4}(-?\d\d-?\d\d)?)$")
 # Blanks before the reply that are held back, as `<think>` may follow.
 _MOST_HELD = 1_024
@@ -32,35 +30,8 @@ _MOST_HELD = 1_024
 _MOST_TOKENS = 2**40
 
 
-async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]:
-    """The data of server-sent events, a list for each chunk that completes some. Raises
-    RemoteAnswerError for an event without end."""
-    pending, data, size = bytearray(), list[bytes](), 0
-    async for chunk in chunks:
-        pending += chunk
-        found, lines = list[str](), list[bytes]()
-        # A long line isn't split again for each of its chunks.
-        if b"\n" in chunk:
-            *lines, rest = bytes(pending).split(b"\n")
-            pending = bytearray(rest)
-        for line in lines:
-            line = line.removesuffix(b"\r")
-            if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-                size += len(line)
-            elif not line and data:
-                found.append(b"\n".join(data).decode(errors="replace"))
-                data, size = [], 0
-        if len(pending) + size > MOST_EVENT_BYTES:
-            raise RemoteAnswerError("One event of the answer has no end.")
-        if found:
-            yield found
-    if data:
-        yield [b"\n".join(data).decode(errors="replace")]
-
-
 class ReplyReader:
-    """One reply. `take` gets its events; `finished` is called at the end or when it was stopped."""
+    """Call `finished` at the end, or when stopped."""
 
     def __init__(self, reply: Reply, clock: Callable[[], float] = time.monotonic) -> None:
         self._reply, self._clock = reply, clock
@@ -76,7 +47,8 @@ class ReplyReader:
         self._usage: dict[str, int] = {}
         self._speed: float | None = None
         self._reason: FinishReason | None = None
-        self._ended = False
+        # Nothing that follows matters.
+        self.ended = False
         # The server's error, or the reason why its answer can't be used.
         self.fault: WaymarkError | None = None
 
@@ -85,24 +57,19 @@ class ReplyReader:
         return self._pieces > 0 or bool(self._ids)
 
     @property
-    def ended(self) -> bool:
-        """True if nothing that follows matters."""
-        return self._ended
-
-    @property
     def complete(self) -> bool:
         """True if only numbers may follow."""
-        return self._ended or self._reason is not None
+        return self.ended or self._reason is not None
 
     def waiting(self) -> Prefilling:
         return Prefilling(request=self._request, done=0, stats=self._stats())
 
     def take(self, events: list[str]) -> list[Prefilling | Generated]:
-        """Progress and new text of these events, up to the first `fault`."""
+        """Progress and new text, up to the first `fault`."""
         return self._take(self._chunks(events))
 
     def take_whole(self, body: object) -> list[Prefilling | Generated]:
-        self._ended = True
+        self.ended = True
         chunk = body if isinstance(body, dict) else {}
         said = self._take((chunk,))
         if self.fault is None and not isinstance(chunk.get("choices"), list):
@@ -112,7 +79,7 @@ class ReplyReader:
     def _chunks(self, events: list[str]) -> Iterator[Mapping[str, Any]]:
         for event in events:
             if event.strip() == "[DONE]":
-                self._ended = True
+                self.ended = True
                 return
             yield _object(event)
 
@@ -134,12 +101,12 @@ class ReplyReader:
         return [each for each in (progress, said) if each is not None]
 
     def rest(self) -> Generated | None:
-        """The text that was held back as the possible start of a reasoning tag."""
+        """Text that was held back as a possible reasoning tag."""
         text, thought = self._thought.rest()
         return self._said(text, thought, [])
 
     def finished(self, stopped: bool = False) -> Finished:
-        """Raises RemoteStalledError if the answer ended in the middle."""
+        """Raises RemoteStalledError if the answer broke off."""
         if not self.complete and not stopped:
             raise RemoteStalledError("The connection ended in the middle of the reply.")
         reason = self._reason or "stop"
@@ -173,7 +140,7 @@ class ReplyReader:
             )
 
     def _progress(self, chunk: Mapping[str, Any]) -> Prefilling | None:
-        """llama.cpp tells how much of the prompt is read."""
+        """llama.cpp tells how much of a prompt is read."""
         found = chunk.get("prompt_progress")
         if not isinstance(found, dict) or self.begun:
             return None
@@ -254,12 +221,12 @@ class ReplyReader:
         )
 
     def _fitting(self, text: str) -> str:
-        """Cut `text` at the length limit of a reply; reaching it ends the reply."""
+        """Cut `text` at a reply's length limit, which ends the reply."""
         data, room = text.encode(errors="replace"), max(0, LONGEST_REPLY_BYTES - self._size)
         self._size += len(data)
         if len(data) <= room:
             return text
-        self._reason, self._ended = "size", True
+        self._reason, self.ended = "size", True
         return data[:room].decode(errors="ignore")
 
     def _stats(self) -> RequestStats:
@@ -284,8 +251,8 @@ class ReplyReader:
 
 
 class _ThoughtSplitter:
-    """Takes a leading `<think>…</think>` out of the answer, as servers without a parser for
-    reasoning send it."""
+    """Takes a leading `<think>…</think>` out of the answer, for servers that don't parse
+    reasoning."""
 
     OPEN, CLOSE = "<think>", "</think>"
 
@@ -323,7 +290,7 @@ class _ThoughtSplitter:
 
 
 def _held_back(text: str, mark: str) -> int:
-    """The length of the longest end of `text` with which `mark` begins."""
+    """The longest end of `text` with which `mark` begins."""
     lengths = range(min(len(text), len(mark) - 1), 0, -1)
     return next((each for each in lengths if mark.startswith(text[-each:])), 0)
 
@@ -339,7 +306,7 @@ def _object(event: str) -> dict[str, Any]:
 
 
 def _same_model(answered: str, asked: str) -> bool:
-    """True if the names differ by a folder or an ending only, or only one has a date."""
+    """True if names differ only by a folder, an ending, or a date in one."""
     first, second = _base(answered), _base(asked)
     return first == second or _VERSION.sub("", first) == second or first == _VERSION.sub("", second)
 

@@ -1,5 +1,5 @@
 """`python -m core.replay SCRIPT.json --model DIR`, see docs/replay.md. Exit code 1 if a step
-failed, 2 if the script or an option is invalid."""
+failed, 2 for an invalid script or option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from core.api.errors import InvalidRequestError, WaymarkError
+from core.api.errors import InvalidRequestError, WaymarkError, first_fault
 from core.api.params import CacheSettings, DraftMode, DraftSettings, ModelSettings, Precision, Probe
 from core.client.lock import DataFolderLock
 from core.replay.chats import read_script
@@ -94,8 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error.message, file=sys.stderr)
         return 2
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        print(f"{first['loc'][0]}: {first['msg']}", file=sys.stderr)
+        print(": ".join(first_fault(error)), file=sys.stderr)
         return 2
     try:
         if options.data is not None:

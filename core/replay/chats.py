@@ -1,4 +1,4 @@
-"""A script's chats: how steps change them, and the check that all steps of a script fit."""
+"""A script's chats: how steps change them, and a check that all of its steps fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.api.chat import (
     SystemMessage,
     UserMessage,
 )
-from core.api.errors import InvalidRequestError
+from core.api.errors import InvalidRequestError, first_fault
 from core.replay.steps import (
     AnsweringStep,
     ChatStep,
@@ -47,7 +47,7 @@ class Reply:
 
 
 class Chat:
-    """One chat's present branch. Raises InvalidRequestError for a step that doesn't fit it."""
+    """A chat's present branch. Raises InvalidRequestError for a step that doesn't fit."""
 
     def __init__(self) -> None:
         self.system: str | None = None
@@ -164,16 +164,14 @@ def read_script(path: Path) -> Script:
     except OSError as error:
         raise InvalidRequestError(f"{path}: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        words = f"{place}: {first['msg']}" if place else first["msg"]
+        words = ": ".join(filter(None, first_fault(error)))
         raise InvalidRequestError(f"{path}: {words}") from error
     _rehearse(script, path)
     return script
 
 
 def _rehearse(script: Script, path: Path) -> None:
-    """Apply all steps with empty replies: they alone decide which messages exist."""
+    """Apply all steps, with empty replies."""
     chats = Chats()
     for index, step in enumerate(script.steps):
         if not isinstance(step, ChatStep):

@@ -1,4 +1,4 @@
-"""Plays a conversation script through a real worker and prints one JSON line per step."""
+"""Plays a conversation script through a worker; prints a JSON line per step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EMPTY_LINE: Line = dict.fromkeys((
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """`logits` is a safetensors file for each step's first logits."""
+    """`logits` is a safetensors file for the first logits of each step."""
 
     data: Path
     model: ModelSettings
@@ -61,8 +61,6 @@ class Setup:
 
 
 class Replay:
-    """Chats are kept here, not in the engine."""
-
     def __init__(self, script: Script, folder: Path, setup: Setup) -> None:
         self._script = script
         self._folder = folder
@@ -223,7 +221,7 @@ class Replay:
 
 
 def chat_key(name: str) -> str:
-    """A chat's name may have any character, its key in the cache may not."""
+    """Names may have characters that keys can't."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

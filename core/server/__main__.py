@@ -17,7 +17,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from core.api.commands import Answered, Last_co
-from core.api.errors import InvalidRequestError, WaymarkError
+from core.api.errors import InvalidRequestError, WaymarkError, first_fault
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, Precision
 from core.client.client import EngineClient
@@ -46,8 +46,7 @@ LAN_WORDS = "Other machines can connect. Requests and replies are not encrypted 
 
 
 class SwitchingEngine:
-    """`settings` are the first model's, and the others get them. `models` are paths by the names
-    that requests may use."""
+    """All models get the first one's `settings`; `models` are paths by name."""
 
     def __init__(
         self, client: EngineClient, settings: ModelSettings, models: Mapping[str, Path]
@@ -71,19 +70,17 @@ class SwitchingEngine:
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
         return self._client.ask(command)
 
-    async def use(self, name: str = "") -> None:
+    async def use(self, name: str) -> None:
         """The last model answers if none has the name. Raises WaymarkError."""
         # A load goes on if the client that caused it has gone: the next one may want the model.
         await asyncio.shield(asyncio.ensure_future(self._use(name)))
 
     async def _use(self, name: str) -> None:
         async with self._loading:
-            path = self._models.get(name)
-            settings = self._settings
-            if path is not None:
+            settings, before = self._settings, self.model
+            if (path := self._models.get(name)) is not None:
                 settings = settings.model_copy(update={"path": str(path)})
-            before = self.model
-            if settings == self._settings and before is not None and not self.asleep:
+            if settings == self._settings and self._client.model is not None:
                 return
             try:
                 await self._client.load(settings)
@@ -94,22 +91,20 @@ class SwitchingEngine:
             self._settings, self._asleep = settings, None
 
     async def sleep_when_idle(self, turns: Turns, idle_s: float) -> None:
-        """Frees the model's memory whenever nothing was asked for `idle_s`. Runs until it is
-        cancelled."""
+        """Free the model's memory whenever nothing was asked for `idle_s`."""
         while True:
-            await asyncio.sleep(max(idle_s - self._client.idle_s, 0.01))
-            if self.asleep or self._client.idle_s < idle_s:
+            rested_s = 0.0 if self._client.model is None else self._client.idle_s
+            await asyncio.sleep(max(idle_s - rested_s, 0.01))
+            if self._client.idle_s < idle_s:
                 continue
             with contextlib.suppress(WaymarkError):
                 # Requests that come meanwhile wait, and wake it.
-                async with turns.turn(""):
-                    await self._sleep()
-
-    async def _sleep(self) -> None:
-        async with self._loading:
-            if (model := self._client.model) is not None:
-                await self._client.unload()
-                self._asleep = model
+                async with turns.turn(""), self._loading:
+                    model = self._client.model
+                    # A request may have had the turn before.
+                    if model is not None and self._client.idle_s >= idle_s:
+                        await self._client.unload()
+                        self._asleep = model
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:
@@ -176,23 +171,32 @@ def data_folder(given: Path | None) -> Path:
 
 
 def key_of(given: str | None, data: Path) -> str:
-    """The key that was given, or the folder's, which is made at the first start."""
-    if given is not None:
-        if len(given) < _SHORTEST_KEY or not (given.isascii() and given.isprintable()):
-            raise InvalidRequestError(
-                f"A key has at least {_SHORTEST_KEY} letters, digits or signs of ASCII."
-            )
-        return given
-    file = data / _KEY_FILE
-    if not file.exists():
-        write_whole(file, secrets.token_urlsafe(24).encode())
-    return file.read_text("ascii").strip()
+    """Make the folder's key at the first start. Raises InvalidRequestError."""
+    place = ""
+    if given is None:
+        file = data / _KEY_FILE
+        if not file.exists():
+            write_whole(file, secrets.token_urlsafe(24).encode())
+        given, place = file.read_text("ascii", "replace").strip(), f"{file}: "
+    if len(given) < _SHORTEST_KEY or not (given.isascii() and given.isprintable()):
+        raise InvalidRequestError(
+            f"{place}A key has at least {_SHORTEST_KEY} letters, digits or signs of ASCII."
+        )
+    return given
 
 
 def settings_of(options: argparse.Namespace, data: Path) -> tuple[ModelSettings, CacheSettings]:
     """Raises InvalidRequestError, which names the option."""
     try:
-        return _model_settings(options, data), CacheSettings(
+        model = ModelSettings(
+            path=str(Path(options.model).resolve()),
+            device=options.device,
+            precision=options.dtype,
+            context_length=options.context,
+            cache_folder=str(data / "contexts"),
+            measure_kernels=True,
+        )
+        cache = CacheSettings(
             count=options.checkpoints,
             interval=options.interval,
             host_bytes=options.host_bytes,
@@ -200,19 +204,8 @@ def settings_of(options: argparse.Namespace, data: Path) -> tuple[ModelSettings,
             disk_bytes=options.disk_bytes,
         )
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidRequestError(f"{first['loc'][0]}: {first['msg']}.") from None
-
-
-def _model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
-    return ModelSettings(
-        path=str(Path(options.model).resolve()),
-        device=options.device,
-        precision=options.dtype,
-        context_length=options.context,
-        cache_folder=str(data / "contexts"),
-        measure_kernels=True,
-    )
+        raise InvalidRequestError(f"{': '.join(first_fault(error))}.") from None
+    return model, cache
 
 
 async def run(options: argparse.Namespace, data: Path) -> None:

@@ -1,7 +1,7 @@
-"""Checks the Host, Origin and key of a request before its body is read.
+"""Checks a request's Host, Origin and key before its body is read.
 
-A web page in the user's browser can send requests to this machine, without the key and with an
-Origin. If its name was pointed at this machine (DNS rebinding), that name is in the Host header.
+A web page in the user's browser can send requests here, without the key and with an Origin. If its
+name was pointed at this machine (DNS rebinding), the Host header has that name.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ def origin_of(address: str) -> str:
     """A web page's origin as browsers send it. Raises InvalidRequestError."""
     found = _ORIGIN.fullmatch(address)
     if found is None:
-        raise InvalidRequestError(f"{address} is no address of a web page.")
+        raise InvalidRequestError(f"{address} is not the address of a web page.")
     scheme, rest = found[1].lower(), found[2].lower()
     return scheme + rest.removesuffix(_PORTS.get(scheme, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`key` is the digest of the key; `origins` are web pages that may use the server. With `lan`,
-    other machines may."""
+    """`key` is a digest; pages of `origins`, and with `lan` other machines, may use the server."""
 
     key: str
     origins: tuple[str, ...] = ()

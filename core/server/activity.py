@@ -1,7 +1,5 @@
-"""The requests of the window's list: who asks, how far each is, and its counters.
-
-Their texts are told only while the user has switched that on.
-"""
+"""The requests of the window's list: who asks, how far each is, its counters and, only while the
+user wants it, its texts."""
 
 from __future__ import annotations
 
@@ -20,16 +18,19 @@ Tell = Callable[[RequestSeen | ContentSeen], None]
 
 
 class Entry:
-    """Nothing is told of a request that is answered without ever being `begun`; `tells_content`
-    says whether its text may be told."""
+    """Tells nothing of a request that is answered without ever being `begun`."""
 
-    def __init__(self, seen: RequestSeen, tell: Tell, tells_content: Callable[[], bool]) -> None:
-        self._seen, self._tell, self.tells_content = seen, tell, tells_content
+    def __init__(self, seen: RequestSeen, activity: Activity) -> None:
+        self._seen, self._activity = seen, activity
         self._begun = self._ended = False
+
+    @property
+    def tells_content(self) -> bool:
+        return self._activity.tells_content
 
     def begin(self) -> None:
         self._begun = True
-        self._tell(self._seen)
+        self._activity.tell(self._seen)
 
     def show(
         self, state: RequestState, stats: RequestStats | None = None, volatile: tuple[str, ...] = ()
@@ -46,13 +47,13 @@ class Entry:
         seen = self._seen.model_copy(update=changes)
         if seen != self._seen:
             self._seen = seen
-            self._tell(seen)
+            self._activity.tell(seen)
 
     def show_content(self, asked: Conversation, said: AssistantMessage) -> None:
-        if self.tells_content():
+        if self.tells_content:
             parts = [asked.raw] if asked.raw is not None else [*_texts(asked)]
             text = _cut("\n\n".join(parts)) + "\n\n" + _cut(_text(said))
-            self._tell(ContentSeen(number=self._seen.number, text=text))
+            self._activity.tell(ContentSeen(number=self._seen.number, text=text))
 
     def end(self, state: RequestState, status: int = 0) -> None:
         if self._ended:
@@ -60,25 +61,23 @@ class Entry:
         self._ended = True
         if self._begun or state == "refused":
             self._seen = self._seen.model_copy(update={"state": state, "status": status})
-            self._tell(self._seen)
+            self._activity.tell(self._seen)
 
 
 class Activity:
     def __init__(self, tell: Tell = lambda _: None) -> None:
-        self._tell = tell
+        self.tell = tell
         self.tells_content = False
         self._numbers = itertools.count(1)
 
     def enter(self, scope: Any, headers: Mapping[str, str]) -> Entry:
-        """`entry_of` finds it from then on."""
         seen = RequestSeen(
             number=next(self._numbers),
             client=headers.get("user-agent", "")[:_LONGEST_NAME],
             path=scope["path"][:_LONGEST_NAME],
             state="waiting",
         )
-        entry = Entry(seen, self._tell, lambda: self.tells_content)
-        scope[_ENTRY] = entry
+        scope[_ENTRY] = entry = Entry(seen, self)
         return entry
 
 
@@ -112,5 +111,5 @@ def _call(call: ToolCall) -> str:
 
 
 def _cut(text: str) -> str:
-    """The end is what is new in a chat."""
+    """Keep the end, which is what is new in a chat."""
     return text if len(text) <= MOST_CONTENT else f"…{text[-MOST_CONTENT:]}"

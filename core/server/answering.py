@@ -1,29 +1,28 @@
-"""From one request to its events: wait for a turn, find the ids, ask the engine, keep the reply."""
+"""From a request to its events: wait for a turn, find the ids, ask the engine, keep the reply."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from core.api.chat import (
     AssistantMessage,
     Conversation,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )
 from core.api.commands import Answered as Command
 from core.api.commands import CountPrompt, Generate, Last_co, PrefillReply
 from core.api.errors import NoModelError, NoRoomBesideError, PromptTooLongError, WaymarkError
-from core.api.events import AnswerToken, Counted, Failed, Finished, Generated, Prefilling, Prepared
+from core.api.events import Counted, Failed, Finished, Generated, Prefilling, Prepared
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, Thinking
 from core.client.requests import EngineError, Request, spawn
-from core.server.calls import CallPart, CallReader, Piece
+from core.server.calls import CallReader, Said
 from core.server.held import HeldReplies, Placed
 from core.server.kept_replies import KeptReplies
 from core.server.requests.ask import LATEST, Ask, Delta, Ended
@@ -46,8 +45,7 @@ class Engine(Protocol):
         """True if the model was unloaded after idle time; `use` loads it again."""
 
     @property
-    def names(self) -> Sequence[str]:
-        """Models that requests may have loaded."""
+    def names(self) -> Sequence[str]: ...
 
     def ask(self, command: Command[Last_co]) -> Request[Last_co]: ...
 
@@ -65,10 +63,9 @@ class Answering:
         self.client = client
         self.turns = Turns()
         self.cache = cache
-        self._steady = steady
         # Why contexts weren't kept on disk when a request ended last, None if they are.
         self.disk_trouble: str | None = None
-        self.held = HeldReplies(kept=kept)
+        self.held = HeldReplies(kept=kept, steady=steady)
         # Replies that are prefilled while the engine is idle, by chat.
         self._preparing: OrderedDict[str, Request[Prepared]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,8 +82,8 @@ class Answering:
         return self.client.model
 
     def name_of(self, asked: object) -> str:
-        """The model that answers a request that names one: that one if it may be loaded. Raises
-        Refusal (503)."""
+        """The model that answers if `asked` is named: that one if it may be loaded. Raises Refusal
+        (503)."""
         name = asked.removesuffix(LATEST) if isinstance(asked, str) else ""
         return name if name in self.client.names else self.model.name
 
@@ -96,7 +93,7 @@ class Answering:
             self._check(ask)
         async with self.turns.turn(ask.client):
             await self._load_for(ask)
-            placed = self.held.place(ask.conversation, ask.client, self._steady)
+            placed = self.held.place(ask.conversation, ask.client)
             # Without room beside the chats, a side request takes its place among them.
             for side in (True, False) if placed.side else (False,):
                 try:
@@ -109,12 +106,12 @@ class Answering:
                         raise _refusal(error, ask) from None
 
     async def count(self, ask: Ask) -> Counted:
-        """The tokens of a prompt, replies as they were sampled. Raises Refusal."""
+        """Count a prompt's tokens, replies as they were sampled. Raises Refusal."""
         if self._needs_load(ask):
             async with self.turns.turn(ask.client):
                 await self._load_for(ask)
         self._check(ask)
-        placed = self.held.place(ask.conversation, ask.client, self._steady)
+        placed = self.held.place(ask.conversation, ask.client)
         command = CountPrompt(conversation=placed.conversation, thinking=self._thinking(ask))
         request = self.client.ask(command)
         try:
@@ -212,7 +209,7 @@ class Answering:
         return CallReader(syntax, tools) if tools and syntax is not None else None
 
     def _thinking(self, ask: Ask) -> Thinking:
-        """A format lets a model think unless it is told not to, with or without a switch."""
+        """A format lets a model think unless told not to, with or without a switch."""
         return ask.thinking if self.model.thinking_switch or ask.thinking is False else None
 
     def _keep(self, ask: Ask, placed: Placed, reply: AssistantMessage) -> None:
@@ -240,57 +237,6 @@ class Answering:
             await request.last()
         if self._preparing.get(chat) is request:
             del self._preparing[chat]
-
-
-class Said:
-    def __init__(self, reader: CallReader | None) -> None:
-        self._reader = reader
-        self._texts: list[str] = []
-        self.calls: list[ToolCall] = []
-        self.logprobs: list[AnswerToken] = []
-        # Tokens of text that isn't said yet.
-        self._tokens: list[AnswerToken] = []
-
-    def push(self, answer: str, tokens: Sequence[AnswerToken]) -> Iterator[Delta]:
-        if self._reader is None:
-            self.logprobs += tokens
-            if answer:
-                yield Delta(answer, logprobs=tokens)
-            return
-        self._tokens += tokens
-        yield from self._deltas(self._reader.push(answer))
-
-    def close(self) -> Iterator[Delta]:
-        if self._reader is not None:
-            yield from self._deltas(self._reader.close())
-
-    def named(self, reply: AssistantMessage) -> AssistantMessage:
-        """The reply as clients send it back."""
-        if not self.calls:
-            return reply
-        text = "".join(self._texts)
-        return reply.model_copy(update={"text": text, "calls": tuple(self.calls)})
-
-    def _deltas(self, pieces: Iterable[Piece]) -> Iterator[Delta]:
-        for piece in pieces:
-            if isinstance(piece, str):
-                self._texts.append(piece)
-                yield Delta(piece, logprobs=self._tokens_of(piece))
-            elif isinstance(piece, CallPart):
-                yield Delta(call=piece.call, whole=False)
-            else:
-                self.calls.append(piece)
-                yield Delta(call=piece)
-
-    def _tokens_of(self, piece: str) -> list[AnswerToken]:
-        """The tokens that have a part in the text said last."""
-        if not self._tokens or self._reader is None:
-            return []
-        end = self._reader.said_to
-        said = [each for each in self._tokens if each.start < end and each.end > end - len(piece)]
-        self._tokens = [each for each in self._tokens if each.start >= end]
-        self.logprobs += said
-        return said
 
 
 def _num_characters(conversation: Conversation) -> int:

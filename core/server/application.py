@@ -1,32 +1,32 @@
-"""The server's routes, behind the check of every request's headers."""
+"""The server's routes, behind a check of every request's headers."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from core.api.errors import InternalError, WaymarkError
 from core.api.model_info import ModelInfo
 from core.client.programs import RESOURCES
+from core.client.traces import place_of, print_trace
 from core.server.access import Access
-from core.server.activity import Activity, entry_of
+from core.server.activity import Activity
 from core.server.answering import Answering
-from core.server.endpoint import AnswerEndpoint, Connection, CountEndpoint, guarded, read_body
-from core.server.protocols import ollama
+from core.server.endpoint import AnswerEndpoint, CountEndpoint, read_body
+from core.server.protocols import messages, ollama
 from core.server.protocols.completions import CHAT_COMPLETIONS, COMPLETIONS, TOKENIZE
-from core.server.protocols.messages import COUNT_TOKENS, MESSAGES
 from core.server.protocols.protocol import (
     Count,
-    Problem,
     Protocol,
     capabilities,
     openai_problem,
@@ -37,20 +37,27 @@ from core.server.requests.parameters import Body
 from core.server.requests.pictures import Pictures
 from core.server.requests.refusals import Refusal
 
-PROTOCOLS: tuple[Protocol, ...] = (CHAT_COMPLETIONS, COMPLETIONS, MESSAGES, RESPONSES, ollama.CHAT)
-COUNTS: tuple[Count, ...] = (TOKENIZE, COUNT_TOKENS)
-# How errors are written below these paths; elsewhere as OpenAI does.
-_PROBLEMS: tuple[tuple[str, Problem], ...] = (
-    ("/api/", ollama.problem),
-    (MESSAGES.path, MESSAGES.problem),
+PROTOCOLS: tuple[Protocol, ...] = (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    messages.MESSAGES,
+    RESPONSES,
+    ollama.CHAT,
 )
+COUNTS: tuple[Count, ...] = (TOKENIZE, messages.COUNT_TOKENS)
+# The bodies of errors below these paths; elsewhere as OpenAI does.
+_PROBLEMS = (("/api/", ollama.problem), (messages.MESSAGES.path, messages.problem))
+_UNKNOWN = {404: "There is nothing here.", 405: "This method can't be used here."}
 
 
 def application(
     answering: Answering, pictures: Pictures, access: Access, activity: Activity
 ) -> ASGIApp:
     def fact(path: str, tell: Callable[[Request], Body]) -> Route:
-        return Route(path, lambda request: _json(tell(request)), methods=["GET"])
+        async def answer(request: Request) -> Response:
+            return _json(tell(request))
+
+        return Route(path, answer, methods=["GET"])
 
     async def show(request: Request) -> Response:
         body = await read_body(request)
@@ -75,8 +82,7 @@ def application(
             "/v1/models/{name:path}", lambda request: _model(answering, request.path_params["name"])
         ),
     ]
-    handlers = {HTTPException: _unknown, Refusal: _refused}
-    app: ASGIApp = _Guard(Starlette(routes=routes, exception_handlers=handlers), access, activity)
+    app: ASGIApp = _Guard(Router(routes), access, activity)
     if access.origins:
         # What a browser asks before it sends a page's request has no key.
         app = CORSMiddleware(
@@ -145,36 +151,48 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = Headers(scope=scope)
-        self._activity.enter(scope, headers)
+        given, begun = Headers(scope=scope), False
+        entry = self._activity.enter(scope, given)
+        # Without it, the router answers 404 and 405 itself.
+        scope["app"] = self._app
 
-        async def work(_request: Request, _connection: Connection) -> None:
-            self._access.check(headers)
-            await self._app(scope, receive, send)
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
 
-        await guarded(scope, receive, send, _problem_at(scope), work)
+        try:
+            self._access.check(given)
+            await self._app(scope, receive, sending)
+        except (ClientDisconnect, OSError):
+            entry.end("gone")
+            return
+        except Exception as error:
+            refusal, headers = _refusal_of(error)
+        else:
+            entry.end("done")
+            return
+        entry.end("refused", refusal.status)
+        if not begun:
+            found = (each for start, each in _PROBLEMS if scope["path"].startswith(start))
+            body = next(found, openai_problem)(refusal)
+            with contextlib.suppress(OSError):
+                await _json(body, refusal.status, headers)(scope, receive, send)
 
 
-def _problem_at(scope: Scope) -> Problem:
-    found = (problem for start, problem in _PROBLEMS if scope["path"].startswith(start))
-    return next(found, openai_problem)
+def _refusal_of(error: Exception) -> tuple[Refusal, Mapping[str, str] | None]:
+    if isinstance(error, HTTPException):
+        words = _UNKNOWN.get(error.status_code, error.detail)
+        # The methods that are allowed.
+        return Refusal(words, status=error.status_code), error.headers
+    if not isinstance(error, WaymarkError):
+        # Its own message may quote what people wrote.
+        print_trace(error)
+        error = InternalError(place_of(error), "Unexpected error in the server")
+    refusal = error if isinstance(error, Refusal) else Refusal.of(error.info())
+    wait_s = refusal.retry_s
+    return refusal, None if wait_s is None else {"retry-after": str(wait_s)}
 
 
 def _json(body: Body, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(to_json(body), status, headers, media_type="application/json")
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    entry_of(request.scope).end("refused", error.status)
-    return _json(_problem_at(request.scope)(error), error.status)
-
-
-def _unknown(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    entry_of(request.scope).end("refused", error.status_code)
-    refusal = Refusal("There is nothing here.", status=error.status_code)
-    if error.status_code == 405:
-        refusal = Refusal("This method can't be used here.", status=405)
-    # The methods that are allowed.
-    return _json(_problem_at(request.scope)(refusal), error.status_code, error.headers)

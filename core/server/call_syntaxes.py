@@ -1,4 +1,4 @@
-"""The syntaxes of tool calls: a call's text as calls, also while it is being written."""
+"""The syntaxes of tool calls: from a call's text, also an unfinished one, to calls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ Schemas = Mapping[str, Mapping[str, Any]]
 
 
 class Syntax(NamedTuple):
-    """`opening` are a call's first characters after its mark; any other ones say at once that it is
-    none. `read` returns the calls in a text, none if it is malformed, and None if it ends within an
-    argument. `closed` ends a call that is being written after its last complete argument; "" before
-    the arguments begin. `listed`: calls are items of a list."""
+    """`opening` are a call's first characters after its mark. `read` returns a text's calls, none
+    if it is malformed, None if it ends within an argument. `closed` ends an unfinished call after
+    its last complete argument; "" before the arguments. `listed`: calls are items of a list."""
 
     opening: str
     read: Callable[[str, Schemas], list[ToolCall] | None]
@@ -46,7 +45,7 @@ def _call(name: object, arguments: object, call_id: object = None) -> ToolCall |
 
 
 def written(arguments: dict[Any, Any]) -> str:
-    """Raises ValueError: JSON has no NaN, and a number may be too long to be written."""
+    """Raises ValueError for NaN, and for a number that is too long to be written."""
     text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
     # Python's strings may have the halves of a surrogate pair as two characters.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -85,7 +84,7 @@ def _closed(text: str, steps: re.Pattern[str] = _STEP, opening: str = "{") -> st
 
 
 def first_item_end(text: str) -> int:
-    """The place of the comma after a list's first item; 0 before it was written."""
+    """The place of the comma after a list's first item; 0 if there is none yet."""
     depth = 0
     for found in _STEP.finditer(text) if text.lstrip().startswith("[") else ():
         if found[0] == "," and depth == 1:
@@ -115,13 +114,13 @@ def _of_json(text: str, _schemas: Schemas) -> list[ToolCall] | None:
 
 
 def _of_bare(text: str, schemas: Schemas) -> list[ToolCall]:
-    """Only calls of known functions: any other object is an answer in JSON."""
+    """Any object but a call of a known function is an answer in JSON."""
     calls = _of_json(text, schemas) or ()
     return [each for each in calls if each.name in schemas]
 
 
 def _of_named(text: str, _schemas: Schemas, mark: str = "<|message|>") -> list[ToolCall] | None:
-    """A function's name, perhaps its id, and its arguments after the mark."""
+    """A function's name, perhaps an id, and the arguments after the mark."""
     head, _, arguments = text.partition(mark)
     name, _, call_id = head.partition(ID_MARK)
     try:
@@ -172,7 +171,7 @@ def _closed_tags(text: str) -> str:
 
 
 def _typed(text: str, schema: object) -> object:
-    """A parameter's text as its schema has it; text unless that is something else."""
+    """A parameter's text as its schema has it, by default as text."""
     kinds = _kinds(schema)
     if kinds == {"string"}:
         return text
@@ -184,7 +183,7 @@ def _typed(text: str, schema: object) -> object:
 
 
 def _kinds(schema: object) -> set[str]:
-    """None if the schema leaves its types open."""
+    """Empty if the schema leaves its types open."""
     if not isinstance(schema, dict):
         return {"string"}
     named = schema.get("type")
@@ -291,11 +290,8 @@ def _of_marked(text: str, _schemas: Schemas) -> list[ToolCall] | None:
 
 
 def _read_marked(text: str) -> tuple[str, object]:
-    """The function and the arguments of a call.
-
-    Raises EOFError if the text ends within a marked one, ValueError and RecursionError if it is
-    malformed.
-    """
+    """Raises EOFError if the text ends within a marked one, ValueError and RecursionError if it is
+    malformed."""
     head = _HEAD.match(text)
     if head is None:
         raise ValueError("no call")
@@ -307,7 +303,7 @@ def _read_marked(text: str) -> tuple[str, object]:
 
 
 class _Values:
-    """Reads values from `at` on, as `_read_marked` does."""
+    """Reads values from `at` on. Raises as `_read_marked`."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text, self.at = text, at

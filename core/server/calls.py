@@ -1,22 +1,22 @@
-"""Tool calls in a reply's text as it arrives: what is said, and each call argument by argument.
-
-What looks like a call and can't be read is text, so that nothing is lost.
-"""
+"""Tool calls in a reply's text as it arrives, argument by argument; a call that can't be read is
+text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from core.api.chat import Tool, ToolCall
+from core.api.chat import AssistantMessage, Tool, ToolCall
+from core.api.events import AnswerToken
 from core.api.reply_format import MARKS, ToolSyntax
 from core.server.call_syntaxes import SYNTAXES, first_item_end, new_id, written
+from core.server.requests.ask import Delta
 
 
 class CallPart(NamedTuple):
-    """A call that is being written: its `arguments` are JSON up to the last one that is complete,
-    with which those of the whole call begin."""
+    """A call whose `arguments` end after the last complete one; those of the whole call begin with
+    them."""
 
     call: ToolCall
 
@@ -26,7 +26,7 @@ _MOST_BLANKS = 64
 
 
 class CallReader:
-    """Reads one reply. Whitespace next to a call belongs to no text."""
+    """Whitespace next to a call belongs to no text."""
 
     def __init__(self, syntax: ToolSyntax, tools: Sequence[Tool]) -> None:
         self._begin, end = MARKS[syntax]
@@ -85,7 +85,7 @@ class CallReader:
 
     def _complete(self) -> list[Piece] | None:
         """The calls up to a mark that ends them, or the text that is none; None while it may become
-        a call. A mark may also be in an argument."""
+        a call."""
         start = len(self._begin)
         if not self._may_begin(self._held[start : start + _MOST_BLANKS].lstrip()):
             return self._give_up(start)
@@ -103,7 +103,7 @@ class CallReader:
         return None
 
     def _first_of_list(self) -> Iterator[ToolCall]:
-        """The calls that others follow; the list goes on as if it began after them."""
+        """The calls that others follow; then the list goes on as if it began after them."""
         start = len(self._begin)
         while self._listed and (end := first_item_end(self._held[start:])):
             calls = self._parse(f"{self._held[start : start + end]}]", self._schemas)
@@ -132,7 +132,6 @@ class CallReader:
             yield CallPart(self._told)
 
     def _as_told(self, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
-        """The calls, of which the first may have been told in part."""
         first, told = calls[0], self._told
         self._told, self._look_at = None, 0
         if told is not None:
@@ -177,6 +176,57 @@ class CallReader:
     def _possible_start(self) -> int:
         sizes = range(min(len(self._begin) - 1, len(self._held)), 0, -1)
         return next((size for size in sizes if self._begin.startswith(self._held[-size:])), 0)
+
+
+class Said:
+    def __init__(self, reader: CallReader | None) -> None:
+        self._reader = reader
+        self._texts: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.logprobs: list[AnswerToken] = []
+        # Tokens of text that isn't said yet.
+        self._tokens: list[AnswerToken] = []
+
+    def push(self, answer: str, tokens: Sequence[AnswerToken]) -> Iterator[Delta]:
+        if self._reader is None:
+            self.logprobs += tokens
+            if answer:
+                yield Delta(answer, logprobs=tokens)
+            return
+        self._tokens += tokens
+        yield from self._deltas(self._reader.push(answer))
+
+    def close(self) -> Iterator[Delta]:
+        if self._reader is not None:
+            yield from self._deltas(self._reader.close())
+
+    def named(self, reply: AssistantMessage) -> AssistantMessage:
+        """The reply as clients send it back."""
+        if not self.calls:
+            return reply
+        text = "".join(self._texts)
+        return reply.model_copy(update={"text": text, "calls": tuple(self.calls)})
+
+    def _deltas(self, pieces: Iterable[Piece]) -> Iterator[Delta]:
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._texts.append(piece)
+                yield Delta(piece, logprobs=self._tokens_of(piece))
+            elif isinstance(piece, CallPart):
+                yield Delta(call=piece.call, whole=False)
+            else:
+                self.calls.append(piece)
+                yield Delta(call=piece)
+
+    def _tokens_of(self, piece: str) -> list[AnswerToken]:
+        """The tokens with a part in the text said last."""
+        if not self._tokens or self._reader is None:
+            return []
+        end = self._reader.said_to
+        said = [each for each in self._tokens if each.start < end and each.end > end - len(piece)]
+        self._tokens = [each for each in self._tokens if each.start >= end]
+        self.logprobs += said
+        return said
 
 
 def _properties(tool: Tool) -> Mapping[str, Any]:

@@ -1,25 +1,22 @@
-"""One request over HTTP: its body within limits, its answer, and its end when the client goes."""
+"""A request over HTTP: its body within limits, its answer, and its end when the client goes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 from json import JSONDecodeError
-from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from core.api.chat import AssistantMessage, Conversation, ToolCall
-from core.api.errors import InternalError, WaymarkError
+from core.api.chat import AssistantMessage, Conversation
 from core.api.json_text import json_fault, parse_json
-from core.client.traces import place_of, print_trace
 from core.server.activity import Entry, entry_of
 from core.server.answering import Answered, Answering
-from core.server.protocols.protocol import Call, Count, Problem, Protocol, to_json
+from core.server.protocols.protocol import Call, Count, Protocol, to_json
 from core.server.requests.ask import Delta, Ended
 from core.server.requests.content import Reader
 from core.server.requests.parameters import Body
@@ -71,56 +68,22 @@ class Connection:
         self._send = send
         self.begun = False
 
-    async def begin(self, status: int, headers: dict[str, str]) -> None:
+    async def begin(self, headers: dict[str, str]) -> None:
         self.begun = True
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
 
     async def write(self, data: bytes, more: bool = True) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def whole(self, body: Any, status: int = 200, retry_s: int | None = None) -> None:
+    async def whole(self, body: Body) -> None:
         data = to_json(body)
-        headers = {"content-type": "application/json", "content-length": str(len(data))}
-        if retry_s is not None:
-            headers["retry-after"] = str(retry_s)
-        await self.begin(status, headers)
+        await self.begin({"content-type": "application/json", "content-length": str(len(data))})
         await self.write(data, more=False)
 
 
-async def guarded(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    problem: Problem,
-    work: Callable[[Request, Connection], Awaitable[None]],
-) -> None:
-    connection, entry = Connection(send), entry_of(scope)
-    try:
-        await work(Request(scope, receive), connection)
-    except Refusal as refusal:
-        error = refusal
-    except (ClientDisconnect, OSError):
-        entry.end("gone")
-        return
-    except WaymarkError as unexpected:
-        error = Refusal.of(unexpected.info())
-    except Exception as unexpected:
-        # Its own message may quote what people wrote.
-        print_trace(unexpected)
-        words = InternalError(place_of(unexpected), "Unexpected error in the server")
-        error = Refusal.of(words.info())
-    else:
-        entry.end("done")
-        return
-    entry.end("refused", error.status)
-    if not connection.begun:
-        with contextlib.suppress(OSError):
-            await connection.whole(problem(error), error.status, error.retry_s)
-
-
 def client_of(request: Request) -> str:
-    """Tells programs apart: where one runs, and what it calls itself."""
+    """Tells programs apart: where one runs, and its name."""
     host = request.client.host if request.client is not None else ""
     return f"{host} {request.headers.get('user-agent', '')}"
 
@@ -132,11 +95,9 @@ class AnswerEndpoint:
         self._pictures = pictures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await guarded(scope, receive, send, self._protocol.problem, self._answer)
-
-    async def _answer(self, request: Request, connection: Connection) -> None:
+        request, connection, entry = Request(scope, receive), Connection(send), entry_of(scope)
         body = await read_body(request)
-        entry_of(request.scope).begin()
+        entry.begin()
         reader = Reader(self._pictures)
         with self._pictures.releasing(reader.images):
             model = self._answering.name_of(body.get("model"))
@@ -144,7 +105,7 @@ class AnswerEndpoint:
             read = partial(self._protocol.read, body, reader, client_of(request), model)
             call = await asyncio.to_thread(read)
             call = replace(call, ask=replace(call.ask, model=model))
-            await until_gone(request, self._respond(call, connection, entry_of(request.scope)))
+            await until_gone(request, self._respond(call, connection, entry))
 
     async def _respond(self, call: Call, connection: Connection, entry: Entry) -> None:
         answers = self._answering.answer(call.ask)
@@ -157,15 +118,12 @@ class AnswerEndpoint:
     async def _whole(
         self, call: Call, events: AsyncIterator[Answered], connection: Connection
     ) -> None:
-        answer, reasoning, calls = list[str](), list[str](), list[ToolCall]()
+        said = list[Delta]()
         async for event in events:
-            if isinstance(event, Delta):
-                answer.append(event.answer)
-                reasoning.append(event.reasoning)
-                calls += [event.call] if event.call is not None and event.whole else []
-            else:
-                text, thought = "".join(answer), "".join(reasoning)
-                await connection.whole(call.writer.whole(text, thought, event, calls))
+            if isinstance(event, Ended):
+                await connection.whole(call.writer.whole(_reply(said), event))
+            elif event.stats is None:
+                said.append(event)
 
     async def _stream(
         self,
@@ -180,7 +138,7 @@ class AnswerEndpoint:
                 async for event in spoken:
                     if not connection.begun:
                         headers = {"content-type": writer.media_type, "cache-control": "no-store"}
-                        await connection.begin(200, headers)
+                        await connection.begin(headers)
                         await connection.write(writer.begin())
                     if event is None:
                         await connection.write(writer.keep_alive)
@@ -201,9 +159,7 @@ class CountEndpoint:
         self._count, self._answering, self._pictures = count, answering, pictures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await guarded(scope, receive, send, self._count.problem, self._answer)
-
-    async def _answer(self, request: Request, connection: Connection) -> None:
+        request, connection = Request(scope, receive), Connection(send)
         body = await read_body(request)
         reader = Reader(self._pictures)
         with self._pictures.releasing(reader.images):
@@ -221,7 +177,7 @@ class CountEndpoint:
 async def shown(
     events: AsyncGenerator[Answered, None], entry: Entry, asked: Conversation
 ) -> AsyncGenerator[Answered, None]:
-    said: list[Delta] | None = [] if entry.tells_content() else None
+    said: list[Delta] | None = [] if entry.tells_content else None
     try:
         async with contextlib.aclosing(events):
             async for event in events:
@@ -229,7 +185,7 @@ async def shown(
                     entry.show("writing", event.stats, event.volatile)
                 else:
                     entry.show("reading" if event.stats is not None else "writing", event.stats)
-                    if said is not None:
+                    if said is not None and event.stats is None:
                         said.append(event)
                 yield event
     finally:

@@ -1,12 +1,12 @@
 """Replies as they were sampled, found again when a client sends them back as text.
 
-A text tokenised again may get other ids, which end what can be reused. A reply is found by the
-digests of the messages before it and by its text; where something before it has changed (a date in
-a system prompt, a summary), by the question before it and by its text.
+A text tokenised again may get other ids, which end what can be reused. A reply is found by its text
+and the digests of all messages before it or, where one has changed (a date in a system prompt, a
+summary), of the question before it.
 
-Programs put lines into the system prompt that change with every request or day. Those of
-`resources/server/volatile_lines.json` that say nothing to a model are left out; `pinned` ones stay
-as they were in the chat's first request. Otherwise nothing after them could be reused.
+Nothing can be reused after a line of the system prompt that changes with every request or day. Of
+those in `resources/server/volatile_lines.json`, `pinned` ones stay as in the chat's first request;
+others, which say nothing to a model, are left out.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _pinned() -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A client's chat in the cache: its key there, which names the client (`tenant_of`), the time
-    that its template shows, and the volatile lines of its first system prompt."""
+    """A client's chat in the cache: its key, which names the client (`tenant_of`), the time that
+    its template shows, and the pinned lines of its first system prompt."""
 
     chat: str
     created: float
@@ -99,10 +99,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A conversation with the ids that are known, and where it belongs.
+    """A conversation with known ids, and its branch.
 
     `side`: it quotes another conversation of the client, as requests for a title do. `volatile`
-    names the lines that were left out or pinned.
+    names lines that were left out or pinned.
     """
 
     conversation: Conversation
@@ -113,9 +113,13 @@ class Placed:
 
 
 class HeldReplies:
-    """The latest replies to all clients; `kept` has more of them, also over a restart."""
+    """The latest replies to all clients; `kept` has older ones. `steady` leaves volatile lines out
+    or pins them."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES, kept: KeptReplies | None = None) -> None:
+    def __init__(
+        self, most_bytes: int = MOST_BYTES, kept: KeptReplies | None = None, steady: bool = True
+    ) -> None:
+        self._steady = steady
         self._kept = kept or KeptReplies(None)
         self._most_bytes = most_bytes
         self.num_bytes = 0
@@ -124,8 +128,7 @@ class HeldReplies:
         # The user's last question in each of the latest requests: client, question, reply.
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=_MOST_QUOTED)
 
-    def place(self, conversation: Conversation, client: str, steady: bool = True) -> Placed:
-        """`steady` leaves volatile lines out, or as they were in the chat's first request."""
+    def place(self, conversation: Conversation, client: str) -> Placed:
         if conversation.raw is not None:
             key = _digest(b"raw" + _name(client))
             own = self._branches.get(key) or Branch.new(client)
@@ -141,7 +144,7 @@ class HeldReplies:
         side = branch is None and self._quotes(conversation, client)
         names: tuple[str, ...] = ()
         lines: tuple[str, ...] = ()
-        if steady and messages and isinstance(system := messages[0], SystemMessage):
+        if self._steady and messages and isinstance(system := messages[0], SystemMessage):
             found_lines = steadied(system.text)
             names, lines = found_lines.names, found_lines.pinned
             begun = any(isinstance(each, AssistantMessage) for each in messages)
@@ -163,7 +166,7 @@ class HeldReplies:
         return Placed(placed, branch, client, side, names)
 
     def keep(self, placed: Placed, reply: AssistantMessage) -> None:
-        """The reply to a conversation, or the whole of a reply that it continued."""
+        """Keep a reply, or the whole of one that was continued."""
         messages = placed.conversation.messages
         if messages and isinstance(messages[-1], AssistantMessage):
             messages = messages[:-1]
@@ -213,8 +216,8 @@ class HeldReplies:
             self.num_bytes -= _num_bytes(dropped)
 
     def _quotes(self, conversation: Conversation, client: str) -> bool:
-        """True for a single message that has a question or a reply of the client's other chats in
-        it. One that begins with the question is a chat sent as one growing message."""
+        """True for a single message that contains a question or reply of the client's other chats;
+        not if it begins with the question, as a chat sent as one growing message does."""
         asked = [message for message in conversation.messages if isinstance(message, UserMessage)]
         if len(asked) != 1 or isinstance(conversation.messages[-1], AssistantMessage):
             return False

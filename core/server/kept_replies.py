@@ -1,7 +1,7 @@
-"""Replies on disk, so that they are found after a restart.
+"""Replies on disk, to be found after a restart.
 
-An entry's name and its key come from a digest of the reply's text and of all messages before it, or
-of the last one only: reading an entry takes these texts.
+An entry's name and key come from a digest of the reply's text and of all messages before it, or the
+last one only: without these texts it can't be read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (name BLOB UNIQUE, data BLOB)"
 
 
 class KeptReply(Frozen):
-    """A reply, with the chat that it belongs to (`Branch`)."""
+    """A reply and its `Branch`."""
 
     reply: AssistantMessage
     chat: str
@@ -36,8 +36,8 @@ class KeptReply(Frozen):
 
 
 class KeptReplies:
-    """A file of at most about `most_bytes`, oldest replies dropped first. A file that can't be used
-    costs what it held."""
+    """A file of about `most_bytes`, oldest replies dropped first. One that can't be used costs its
+    contents."""
 
     def __init__(
         self, file: Path | None, most_bytes: int = MOST_BYTES, timeout_s: float = 1.0
@@ -83,7 +83,7 @@ class KeptReplies:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """A file that is locked or on a full disk is left alone, a damaged one begun anew."""
+        """Leave a file alone that is locked or on a full disk; begin a damaged one anew."""
         try:
             yield
         except (sqlite3.OperationalError, OSError):
@@ -145,7 +145,7 @@ def _seal(key: bytes, data: bytes) -> bytes:
 
 
 def _crossed(key: bytes, data: bytes) -> bytes:
-    """Encrypt, or decrypt what was encrypted. A key is good for one text."""
+    """Encrypt or decrypt. A key is good for one text."""
     stream = hashlib.shake_256(b"data" + key).digest(len(data))
     crossed = int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")
     return crossed.to_bytes(len(data), "big")

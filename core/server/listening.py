@@ -1,4 +1,4 @@
-"""The socket and its limits: who may connect, and how long a client may keep it waiting."""
+"""The socket: who may connect, and how long a client may keep it waiting."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _CLOSING_S = 3
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's by itself waits without end for a request's head, and for a client to take the rest
-    of a response."""
+    """uvicorn itself waits without end for a request's head, and for a client to take a
+    response."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
@@ -96,7 +96,7 @@ def bound(port: int, lan: bool) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Without a path: the one in the network if other machines can connect. Sends nothing."""
+    """The address without a path, in the network if other machines can connect. Sends nothing."""
     host, port = listening.getsockname()
     if host == EVERYWHERE:
         host = LOOPBACK
@@ -108,7 +108,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 class _ChildServer(uvicorn.Server):
-    """Ctrl-C reaches a window's children, too, and the window handles it."""
+    """Ctrl-C reaches children too; the window handles it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -116,8 +116,8 @@ class _ChildServer(uvicorn.Server):
 
 
 async def serve(app: ASGIApp, listening: socket.socket, child: bool = False) -> None:
-    """Serve until a signal comes, unless it is a `child`, or the task is cancelled; open requests
-    get a moment to end."""
+    """Serve until cancelled or, unless a `child`, until a signal; open requests get a moment to
+    end."""
     # uvicorn's messages may quote requests; errors are reported by `endpoint`.
     logging.getLogger("uvicorn").disabled = True
     for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):

@@ -1,8 +1,5 @@
-"""Messages between the window and the process of its local server.
-
-The server's commands come to the window, which sends them on to its engine and hands the events
-back.
-"""
+"""Messages between the window, whose engine gets the server's commands, and its local server's
+process."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ RequestState = Literal["waiting", "reading", "writing", "done", "refused", "gone
 
 
 class Serve(Frozen):
-    """The first message, before ModelIs: listen. `key` is the digest of the key
-    (`core.server.access`), `replies` the file that keeps replies, "" for none; `steady`: see
-    `core.server.held`. Answered by Listening or NotListening."""
+    """The first message, before ModelIs. `key` is the key's digest, `replies` the file that keeps
+    replies, "" for none; `steady`: see `core.server.held`. Answered by Listening or
+    NotListening."""
 
     type: Literal["serve"] = "serve"
     port: int
@@ -36,8 +33,8 @@ class Serve(Frozen):
 
 
 class ModelIs(Frozen):
-    """The window's model from now on, None while there is none. `names` are those that it loads
-    for a request; `asleep`: see `core.server.answering.Engine`."""
+    """The window's model from now on. `names` are those that it loads for a request; `asleep`: see
+    `core.server.answering.Engine`."""
 
     type: Literal["model_is"] = "model_is"
     model: ModelInfo | None
@@ -46,14 +43,14 @@ class ModelIs(Frozen):
 
 
 class TellContent(Frozen):
-    """From now on, send a ContentSeen for each request that begins, or for none."""
+    """Send a ContentSeen for each request that begins from now on, or for none."""
 
     type: Literal["tell_content"] = "tell_content"
     on: bool
 
 
 class UseModel(Command[Loaded]):
-    """Load a model by its name, or wake the one that sleeps."""
+    """Or wake the model that sleeps."""
 
     type: Literal["use_model"] = "use_model"
     name: str
@@ -70,7 +67,7 @@ class Listening(Frozen):
 
 
 class NotListening(Frozen):
-    """The server can't listen; its process ends."""
+    """The process ends."""
 
     type: Literal["not_listening"] = "not_listening"
     error: ErrorInfo
@@ -84,8 +81,8 @@ class Asked(Frozen):
 
 
 class RequestSeen(Frozen):
-    """A client's request, sent again at every change: numbers, and the client's names for itself;
-    nothing that was said. `status` is the HTTP status of a refusal."""
+    """Sent at every change of a client's request; nothing that was said. `status` is the HTTP
+    status of a refusal."""
 
     type: Literal["request_seen"] = "request_seen"
     number: int
@@ -102,7 +99,7 @@ class RequestSeen(Frozen):
 
 
 class ContentSeen(Frozen):
-    """A request's conversation and its reply, as text, once it has ended."""
+    """The conversation and the reply of a request that has ended, as text."""
 
     type: Literal["content_seen"] = "content_seen"
     number: int

@@ -1,7 +1,7 @@
 """The window's side of its local server: starts the process, and passes its commands to the engine.
 
-The window's own settings of cache and drafts hold for clients, too. Only commands that clients
-cause are passed on, and only pictures that the server has stored.
+The window's cache and draft settings hold for clients. Only commands that clients cause are passed
+on, and only pictures that the server stored.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ ServerNews = Listening | NotListening | RequestSeen | ContentSeen | ErrorInfo
 
 
 class LocalServer:
-    """`heard` gets the server's news in order; `settings` are those of the next request. `use`
-    loads a model by its name, or the last one for any other name."""
+    """`heard` gets the server's news in order; `settings` are for the next request. `use` loads a
+    model by name, or the last one."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LocalServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def serve(self, now: ModelIs) -> None:
-        """Serve this model from now on. Requests to one that is gone end with an error."""
+        """Requests to a model that is gone end with an error."""
         before, self._served = self._served, now
         if now == before:
             return

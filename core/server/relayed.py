@@ -1,10 +1,10 @@
-"""The server's process below a window: it listens to clients, and asks the window's engine."""
+"""The server's process below a window, whose engine it asks."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +15,7 @@ from core.api.commands import Cancel, Last_co
 from core.api.errors import EngineDiedError, ErrorInfo, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
-from core.client.child import end_process, incoming
+from core.client.child import end_process, incoming, named
 from core.client.codec import send
 from core.client.programs import become_child
 from core.client.requests import Request, RequestTable
@@ -34,7 +34,6 @@ from core.server.messages import (
     NotListening,
     Serve,
     TellContent,
-    ToServer,
     UseModel,
 )
 from core.server.requests.pictures import Pictures
@@ -63,15 +62,11 @@ class RelayedEngine:
     async def use(self, name: str) -> None:
         await self.ask(UseModel(name=name)).last()
 
-    def take(self, message: ToServer) -> None:
-        match message:
-            case ModelIs():
-                self.model, self.names = message.model, message.names
-                self.asleep = message.asleep
-            case Answered():
-                self._requests.route(message.event)
-            case Serve() | TellContent():
-                pass
+    def take(self, message: ModelIs | Answered) -> None:
+        if isinstance(message, Answered):
+            self._requests.route(message.event)
+        else:
+            self.model, self.names, self.asleep = message.model, message.names, message.asleep
 
     def close(self, error: ErrorInfo) -> None:
         self.model, self.asleep = None, False
@@ -88,13 +83,11 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
         return
     engine = RelayedEngine(emit)
     try:
+        pictures = Pictures(Path(first.pictures))
         listening = bound(first.port, first.lan)
-    except WaymarkError as error:
-        emit(NotListening(error=error.info()))
+    except (WaymarkError, OSError) as error:
+        emit(NotListening(error=named(error).info()))
         return
-    pictures = Pictures(Path(first.pictures))
-    # What a killed process has left.
-    pictures.clear()
     kept = KeptReplies(Path(first.replies) if first.replies else None)
     activity = Activity(emit)
     app = application(
@@ -106,23 +99,17 @@ async def serve_window(commands: BinaryIO, emit: Emit) -> None:
     with contextlib.closing(listening):
         serving = asyncio.ensure_future(serve(app, listening, child=True))
         emit(Listening(address=address_of(listening)))
-        await _listen(messages, engine, activity)
+        async for message in messages:
+            if isinstance(message, TellContent):
+                activity.tells_content = message.on
+            elif isinstance(message, ModelIs | Answered):
+                engine.take(message)
         engine.close(EngineDiedError(_STOPPED, "The server stopped").info())
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
     kept.close()
     pictures.clear()
-
-
-async def _listen(
-    messages: AsyncIterator[ToServer], engine: RelayedEngine, activity: Activity
-) -> None:
-    async for message in messages:
-        if isinstance(message, TellContent):
-            activity.tells_content = message.on
-        else:
-            engine.take(message)
 
 
 def main() -> None:

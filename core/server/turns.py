@@ -1,7 +1,5 @@
-"""The queue in front of the engine: one request at a time, clients in turn.
-
-A program that sends twenty requests at once must not make another one wait for all of them.
-"""
+"""The queue in front of the engine: one request at a time, clients in turn, so nobody waits for all
+requests of another one."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """Wait for a turn of `client` and hold it. Raises Refusal (429) if too many wait."""
+        """Wait for `client`'s turn and hold it. Raises Refusal (429) if too many wait."""
         await self._wait(client)
         began = time.monotonic()
         try:

@@ -1,8 +1,6 @@
-"""All changes of the store to the disk, in small steps that tests replace by failing ones.
-
-A file is written under a temporary name, synced and renamed. Folders are 0700 and files 0600: a
-chat's text can be guessed from its cache.
-"""
+"""All changes of the store to the disk, in small steps that tests replace by failing ones. Files
+are written under a temporary name, synced and renamed. Folders are 0700 and files 0600: a chat's
+text can be guessed from its cache."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ SYNCS_AT_ONCE = 16
 
 
 class WrongSizeError(OSError):
-    """A file has another size than it should."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class Files:
         os.close(self._open(path))
 
     def open_folder(self, folder: Path) -> None:
-        """Raise if nothing can be written to a private folder. A full disk is no error: it can
-        still be read and deleted from."""
+        """Raise if nothing can be written to a private folder; a full one can be read and deleted
+        from."""
         private_folder(folder)
         path = folder / f"{UNFINISHED}probe"
         try:

@@ -1,8 +1,6 @@
-"""A store's index: one SQLite file of blobs, owners and notes.
-
-A damaged one is replaced by an empty one, and files that it doesn't name are deleted: they are a
-cache. SQLite's messages may quote stored text, so only its codes are read.
-"""
+"""A store's index: one SQLite file of blobs, owners and notes. A damaged one is replaced by an
+empty one, and files that it doesn't name are deleted: they are a cache. SQLite's messages may quote
+stored text, so only codes are read."""
 
 from __future__ import annotations
 

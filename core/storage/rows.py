@@ -1,8 +1,9 @@
 """The rows of an index: which blob needs which, who owns them, and which is deleted first.
+Functions work inside a transaction.
 
-Each function works inside a transaction. A blob is held only while the blobs it needs are held; a
-lasting one while it has an owner, another while a blob needs it or while it ends the chain that is
-being written. So only what nothing needs is deleted alone.
+A blob is held only while those it needs are; a lasting one while it has an owner, another while a
+blob needs it or it ends the chain that is being written. So only what nothing needs is deleted
+alone.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Blob:
 
 
 def insert(index: Index, blob: Blob, used: int) -> int:
-    """Replaces a blob of the same name, whose bytes are returned; what it needs must be held."""
+    """Replaces a blob of the same name and returns its bytes; what it needs must be held."""
     needed = [index.ask(_ID, blob.pool, name) for name in blob.needs]
     old = index.ask(f"DELETE FROM blobs WHERE {NAMED} RETURNING num_bytes", blob.pool, blob.name)
     facts = blob.pool, blob.name, int(blob.lasting), blob.num_bytes, used
@@ -104,7 +105,7 @@ def evict(
     index: Index, pool: str, num_bytes: int, keep: Collection[int]
 ) -> tuple[int, list[Place]]:
     """Delete blobs for so many bytes, none in `keep`: first those that no lasting blob needs, then
-    the least recently used, with what only they need. Returns the freed bytes too."""
+    the least recently used, with what only they need."""
     gone: list[Place] = []
     freed = 0
     for at, lasting in index.ask(_LEAVES, pool):

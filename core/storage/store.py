@@ -1,8 +1,8 @@
-"""The store on disk: blobs by name in pools, with owners and a limit of bytes, safe to kill.
+"""The store on disk: blobs by name in pools, with owners and a byte limit, safe to kill.
 
-A file is in place before the index names it, and is deleted after the index forgets it; the next
-opening removes leftovers. Readers must verify blobs. One thread uses a store; a lock elsewhere
-keeps other processes out.
+A file is in place before the index names it, and goes after the index forgets it; the next opening
+removes leftovers. Readers verify blobs. One thread uses a store; a lock elsewhere keeps other
+processes out.
 """
 
 from __future__ import annotations
@@ -47,12 +47,9 @@ Writing = tuple[Blob, Iterable[Bytes]]
 
 
 class DiskStore:
-    """Holds one folder for each pool.
-
-    At least `floor` bytes, and a twentieth of the file system, stay free. A folder that can't be
-    used makes a `closed`, empty store; `failure` says why. Changes may raise OSError, and leave the
-    store consistent.
-    """
+    """One folder for each pool. `floor` bytes and a twentieth of the file system stay free. A
+    folder that can't be used makes a `closed`, empty store; `failure` says why. Changes may raise
+    OSError and leave the store consistent."""
 
     def __init__(
         self, folder: Path, floor: int = DEFAULT_FLOOR, files: Files | None = None
@@ -135,8 +132,8 @@ class DiskStore:
     def put(
         self, blob: Blob, parts: Iterable[Bytes], cap: int, before: Sequence[Writing] = ()
     ) -> bool:
-        """Write a blob durably, with blobs `before` it that it needs: all of them or none. False if
-        the pool's `cap` has no room."""
+        """Write a blob durably, with blobs `before` it that it needs: all or none. False if the
+        pool's `cap` has no room."""
         together = [*before, (blob, parts)]
         blobs = [each for each, _ in together]
         num_bytes = sum(each.num_bytes for each in blobs)
@@ -178,7 +175,7 @@ class DiskStore:
         return fits
 
     def excess(self, num_bytes: int) -> int:
-        """The bytes by which writing so many would leave too few free; at most 0 if enough stay."""
+        """Bytes by which writing so many would leave too few free; at most 0 if enough stay."""
         space = self.files.free(self.folder)
         return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
 
@@ -345,7 +342,7 @@ class DiskStore:
     # -- the index
 
     def _ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
-        """None if the index can't be read, which closes the store."""
+        """Empty if the index can't be read, which closes the store."""
         if self._index is None:
             return []
         try:

@@ -1,6 +1,6 @@
 """Private folders and files, and files written whole or not at all.
 
-POSIX permissions only: on Windows other users can't open a folder in the user's profile.
+POSIX permissions only: Windows keeps other users out of the user's profile.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class NotPrivateError(OSError):
 
 
 def private_folder(folder: Path, given: bool = False) -> None:
-    """Create a folder and its missing parents closed to other users, or check an existing one: one
-    that others may read is closed, unless `given` by the user. Raises NotPrivateError where another
-    user owns it, may write into it or could replace it; OSError."""
+    """Create a folder and its missing parents closed to other users. An existing one that others
+    may read is closed, unless `given` by the user. Raises OSError, and NotPrivateError if another
+    user owns it, may write into it or could replace it."""
     # mkdir gives its mode to the last folder alone.
     for missing in reversed([each for each in folder.parents if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -83,7 +83,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete unfinished files of a killed process; call while nobody writes there."""
+    """Delete a killed process's unfinished files; call while nobody writes there."""
     left = list(folder.glob(f"{UNFINISHED}*"))
     for path in left:
         path.unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def _judge_way(folder: Path) -> None:
 
 
 def _way_to(folder: Path) -> Iterator[Path]:
-    """Every folder above `folder`, and every link on the way, as the system resolves it."""
+    """Every folder above `folder` and every link on the way, as the system resolves them."""
     first, *rest = folder.parent.absolute().parts
     at, parts, links = Path(first), rest[::-1], 0
     yield at
@@ -151,7 +151,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 
 def _is_our_own_group(group: int) -> bool:
-    """Root's group, or a group of this user alone, which many systems create."""
+    """Root's group, or one of this user alone, as many systems create."""
     if sys.platform == "win32" or group == 0:
         return True
     import grp

@@ -1,7 +1,6 @@
 """Keys and tokens in the system's keyring, or in memory where there is none.
 
-A keyring may wait for the user to unlock it, and may never answer: it is asked in a thread, with a
-limit.
+A keyring may wait for the user, or never answer, so a thread asks, with a limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text.
-
-As the tokenizer does it: leftmost, then longest, with the whitespace that `lstrip` and `rstrip` let
-them swallow.
-"""
+"""A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text:
+leftmost, then longest, with the whitespace that `lstrip` and `rstrip` let them swallow."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ WHITE_SPACE = (
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """Only `special` ones are hidden from readers."""
+    """Readers see all but `special` ones."""
 
     id: int
     spelling: str
@@ -99,7 +96,8 @@ def _touches_word(text: str, begin: int, end: int) -> bool:
 def without_swallowed(
     text: str, before: AddedToken | None, after: AddedToken | None
 ) -> tuple[str, int]:
-    """Strip what two tokens swallow of the text between them; also returns how much in front."""
+    """Strip the whitespace that two tokens swallow of the text between them; also returns the
+    length in front."""
     num_characters = len(text)
     if before is not None and before.swallows_after:
         text = text.lstrip(WHITE_SPACE)

@@ -17,9 +17,9 @@ from core.text.tokenizer import Tokenizer
 def message_places(
     pieces: Sequence[Piece], messages: Sequence[Message], end_ids: frozenset[int]
 ) -> list[int]:
-    """For each message the place in `pieces` directly after the end-of-turn token before it.
+    """For each message the place in `pieces` after the end-of-turn token before it.
 
-    Where the template writes none, its text between two messages belongs to the user's.
+    Without one, the template's text between two messages belongs to the user's.
     """
     places = [0] * len(messages)
     visible = [
@@ -159,7 +159,6 @@ class Assembly:
 
 
 def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
-    """The token indices at which a reply that begins at `start` paused, its own start included,
-    where earlier prompts ended."""
+    """The token indices where a reply paused, and its `start`, where an earlier prompt ended."""
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found

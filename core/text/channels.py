@@ -1,7 +1,7 @@
 """Replies of several messages, as gpt-oss writes them: Harmony (OpenAI 2025, arXiv:2508.10925).
 
-A header, from <|start|> or <|channel|> to <|message|>, names a message's channel, and a function if
-the message calls one. The prompt ends within the first header.
+A header, from <|start|> or <|channel|> to <|message|>, names a message's channel, and the function
+if it calls one. The prompt ends within the first header.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Kind = Literal["thought", "answer", "call"]
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The ids of Harmony's tokens. `ends` are those that end a reply."""
+    """The ids of Harmony's tokens; `ends` end a reply."""
 
     start: int
     channel: int
@@ -47,8 +47,8 @@ class Channels:
 
 
 class MessageReader:
-    """`kind` is that of the message that the ids belong to, None in a header, `function` the one
-    that it calls."""
+    """`kind` is that of the current message, None in a header; `function` is the one that it
+    calls."""
 
     def __init__(self, channels: Channels, decode: Callable[[Sequence[int]], str]) -> None:
         self._channels, self._decode = channels, decode
@@ -58,7 +58,7 @@ class MessageReader:
         self.function = ""
 
     def push(self, token_id: int) -> tuple[int, ...]:
-        """The ids that are now known to be a message's text: often the one, or none."""
+        """The ids now known to be a message's text: often this one, or none."""
         channels = self._channels
         if token_id in (channels.start, channels.end):
             self.kind, self._header, self._only_text = None, [], False

@@ -1,4 +1,4 @@
-"""The front door of `core.text`: from a conversation to a prompt, from sampled ids to text."""
+"""The interface of `core.text`: from a conversation to a prompt, from sampled ids to text."""
 
 from __future__ import annotations
 
@@ -39,19 +39,18 @@ from core.text.channels import ANSWER, THOUGHT
 from core.text.files import TextFiles, read_text_files, sampling_defaults
 from core.text.history import Piece, Traits, plain_pieces, spliced_pieces
 from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit, edited_ids
-from core.text.masking import num_images, tool_texts
 from core.text.probing import call_ids, probe_traits, splicing_obstacle
 from core.text.reply_parts import stored_ids
 from core.text.reply_reader import ReplyReader
+from core.text.template_messages import num_images, tool_texts
 from core.text.token_text import grammar_tokens
 
 
 @dataclass(frozen=True)
 class RenderedPrompt:
     """`message_starts` is the first token of each message but the system's, template header
-    included. The reply begins inside an open thought (`opens_reasoning`), or after one that the
-    template has closed. A continued reply consists of the ids `begun` and paused after `pauses`
-    ids."""
+    included. The reply begins inside an open thought (`opens_reasoning`), or after a closed one
+    (`closes_reasoning`). A continued reply has the ids `begun` and paused after `pauses` ids."""
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
@@ -62,7 +61,7 @@ class RenderedPrompt:
 
 
 class ChatText:
-    """`end_of_turn_ids` close a message, `stop_ids` end a sampled reply. If not `spliced`, replies
+    """`end_of_turn_ids` close a message, `stop_ids` end a sampled reply. Unless `spliced`, replies
     must be tokenised again; `note` tells the user why."""
 
     def __init__(
@@ -71,8 +70,8 @@ class ChatText:
         check: Callable[[], None] | None = None,
         helper: Helper | None = None,
     ) -> None:
-        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError. `helper` is one of its own
-        by default."""
+        """Raises BrokenTokenizerError, BrokenConfigError, TemplateError. `helper` is its own by
+        default."""
         helper = helper or self.new_helper()
         with helper.checking(check):
             self._kit = build_kit(files, helper)
@@ -102,7 +101,7 @@ class ChatText:
         return cls(read_text_files(folder), check)
 
     def token_id(self, spelling: str) -> int | None:
-        """The id of an added token, or of one of the vocabulary that is this text."""
+        """The id of an added token, or of one whose text this is."""
         found = self._kit.added.id_of(spelling)
         ids = self._kit.tokenizer.ids(spelling) if found is None else []
         return ids[0] if len(ids) == 1 else found
@@ -118,9 +117,9 @@ class ChatText:
     def render(
         self, conversation: Conversation, images: Sequence[Image], thinking: Thinking, grid: int
     ) -> RenderedPrompt:
-        """The prompt for the next reply, or for the rest of a reply that ends the conversation.
+        """The prompt for the next reply, or for the rest of the one that ends the conversation.
 
-        `images` are those of the conversation's ImageParts, in order. Raises a WaymarkError.
+        `images` are those of the conversation's ImageParts, in order. Raises WaymarkError.
         """
         if conversation.raw is not None:
             return self._raw(conversation.raw, grid)
@@ -177,7 +176,7 @@ class ChatText:
                 )
 
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
-        """A reply without content is left out if the template allows it, or it would be copied."""
+        """Leave out replies without content, which would be copied, if the template allows it."""
         keeps_all = not self._traits.takes_questions_in_a_row
         return [
             index
@@ -197,8 +196,7 @@ class ChatText:
         calls: bool = False,
     ) -> ReplyReader:
         """A stop string that spells an added token means that token. With `keeps_blanks` an answer
-        includes the whitespace between it and a thought; with `calls` the marks around tool calls.
-        """
+        includes the whitespace after a thought, with `calls` the marks around tool calls."""
         found = (self._kit.added.id_of(spelling) for spelling in stop)
         spelled = {token_id for token_id in found if token_id is not None}
         return ReplyReader(

@@ -1,4 +1,4 @@
-"""The text files of a model folder, also with their older names, or of a GGUF file."""
+"""The text files of a model folder, also under older names, or of a GGUF file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from core.text.tokenizer import byte_alphabet
 
 @dataclass(frozen=True)
 class TextFiles:
-    """tokenizer.json isn't kept: `read_tokenizer` gets it from its `source` again."""
+    """tokenizer.json isn't kept: `read_tokenizer` gets it from `source` again."""
 
     path: Path
     source: Callable[[], bytes]
@@ -67,7 +67,7 @@ class TextFiles:
 
     @property
     def _texts(self) -> object:
-        """The text model's part of config.json; releases of Nemotron Omni have its older name."""
+        """The text model's part of config.json, under an older name in Nemotron Omni."""
         return self.config.get("text_config", self.config.get("llm_config"))
 
     @property
@@ -191,9 +191,8 @@ def _as_ids(value: object) -> list[int]:
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """Missing values are those of transformers' GenerationConfig: no sampling (temperature 0)
-    without `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises
-    BrokenConfigError."""
+    """Missing values are those of transformers' GenerationConfig: greedy (temperature 0) without
+    `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Raises BrokenConfigError."""
 
     def value(name: str, default: float) -> float:
         found = generation_config.get(name)
@@ -227,8 +226,8 @@ _LONGEST = 256
 
 
 def tokenizer_of(lines: bytes, config: JsonObject) -> bytes:
-    """A line is a token's bytes in base64, and its rank: its id, and when it is merged. The
-    release's code alone says how text is split; llama.cpp has a name for it. `config` is
+    """A line is a token's bytes in base64 and its rank: its id, and the order of merges. Only the
+    release's code says how text is split; llama.cpp has a name for it. `config` is
     tokenizer_config.json, which names the control tokens that follow.
 
     Raises BrokenTokenizerError.

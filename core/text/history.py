@@ -1,7 +1,8 @@
-"""From a conversation to the pieces of a prompt: text, control tokens, sampled ids, pictures.
+"""From a conversation to a prompt's pieces: text, control tokens, sampled ids, pictures.
 
-Replies are spliced in as sampled ids or, where the template doesn't allow that, as text. Only the
-template's own text is split at added tokens, so nothing typed becomes a control token."""
+Replies are spliced in as sampled ids where the template allows it, else as text. Only the
+template's own text is split at added tokens, so nothing typed becomes a control token.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +26,25 @@ from core.api.reply_format import ToolSyntax
 from core.text.added_tokens import AddedToken
 from core.text.channels import ROLE, START
 from core.text.kit import TextKit
-from core.text.masking import (
-    AROUND_REPLY,
+from core.text.masking import AROUND_REPLY, Masks, Slot, hidden, mask
+from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
+from core.text.template_messages import (
     ContentStyle,
-    Masks,
-    Slot,
     TemplateMessage,
     definitions,
-    hidden,
     joined_results,
-    mask,
     num_images,
     template_message,
     tool_texts,
 )
-from core.text.reply_parts import SampledReply, ThinkingTokens, trimmed
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """Traits of a template, found by probing.
 
-    `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
-    history has before one.
+    `closing_id` is the added token right after a reply; `reply_space` whitespace before one, in
+    history only.
     """
 
     style: ContentStyle
@@ -72,8 +69,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`message` is whose content it is, None for the template's own. With `ends_part` another text
-    of that message follows."""
+    """`message` is its owner, None for the template. With `ends_part` another text of that message
+    follows."""
 
     content: str | AddedToken | Sampled | Picture
     message: int | None = None
@@ -105,7 +102,7 @@ def masked_items(
     masks = Masks(marks, kit.added.find) if spelled else Masks(marks)
     tools = definitions(conversation, masks.text)
     messages = mask(conversation.messages, style, masks, kit.sampled)
-    split, torn = marks.split(kit.render(messages, thinking, conversation.created, tools))
+    split, torn = marks.split(kit.template.render(messages, thinking, conversation.created, tools))
     kinds = [slot.kind for slot in masks.slots]
     # Templates place, repeat and leave out tools as they like.
     found = [each for each in split if isinstance(each, int) and kinds[each : each + 1] != ["tool"]]
@@ -146,7 +143,7 @@ def _splice(
     if thought is not None and known and _shows_whole_reply(items, thought, answer, control):
         before = items[thought - 1]
         if reply.opens_itself and isinstance(before, str):
-            items[thought - 1] = before.rstrip().removesuffix(_opening(control))
+            items[thought - 1] = before.rstrip().removesuffix(control.begin)
         items[thought] = whole
         if answer is not None:
             items[thought + 1] = items[answer] = ""
@@ -168,7 +165,7 @@ def _splice(
 
 
 def _splice_call(items: list[Item], message: int, thought: int | None, call: int) -> None:
-    """Splice a reply in messages from the end of its role on: all of it, or the call alone where
+    """Splice a reply in messages, from the end of its role on: all of it, or only the call where
     the template leaves the thought out."""
     reply, first = _reply_at(items, call), call if thought is None else thought
     shown = reply.ids if thought is not None or not reply.thinks else reply.call
@@ -198,17 +195,13 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
     return slot.reply
 
 
-def _opening(control: ThinkingTokens) -> str:
-    return (control.opening + control.label).rstrip()
-
-
 def _shows_whole_reply(
     items: list[Item], thought: int, answer: int | None, control: ThinkingTokens
 ) -> bool:
     before, after = items[thought - 1], items[thought + 1]
     assert isinstance(before, str)
     assert isinstance(after, str)
-    if not before.rstrip().endswith(_opening(control)):
+    if not before.rstrip().endswith(control.begin):
         return False
     if answer is None:
         return not _reply_at(items, thought).closed or after.lstrip().startswith(control.closing)
@@ -244,7 +237,7 @@ def plain_pieces(
 ) -> list[Piece]:
     """The prompt with replies from their text. Raises TemplateError.
 
-    Each spelling of an added token in a text is hidden in a mark, so that it comes out as text.
+    Each added token's spelling in a text is hidden in a mark, and so comes out as text.
     """
     marks = kit.marks_absent_from((*_texts(conversation.messages), *tool_texts(conversation)))
     spellings: list[str] = []
@@ -258,7 +251,7 @@ def plain_pieces(
 
     messages = plain_messages(conversation.messages, traits.style, hide)
     tools = definitions(conversation, lambda index, text, kind: hide(text))
-    split, _ = marks.split(kit.render(messages, thinking, conversation.created, tools))
+    split, _ = marks.split(kit.template.render(messages, thinking, conversation.created, tools))
     if any(isinstance(item, int) and item >= len(spellings) for item in split):
         raise TemplateError(
             "While it is rendered, the template writes the characters that mark typed control "

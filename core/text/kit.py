@@ -1,5 +1,5 @@
-"""A loaded model's chat template, which the helper renders, the frame that it needs around
-pictures, and its tokenizer."""
+"""A loaded model's chat template, rendered by the helper, its frame around pictures, and its
+tokenizer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.model_files import JsonObject
 from core.text.added_tokens import AddedToken, AddedTokens
 from core.text.channels import CHANNEL, MESSAGE, Channels
 from core.text.files import TextFiles
-from core.text.masking import Marks, TemplateMessage
+from core.text.masking import Marks
 from core.text.reply_parts import (
     SampledReply,
     ThinkingTokens,
@@ -26,6 +26,7 @@ from core.text.reply_parts import (
     stored_ids,
 )
 from core.text.reply_reader import ReplyReader
+from core.text.template_messages import TemplateMessage
 from core.text.token_text import TokenText
 from core.text.tokenizer import Tokenizer
 
@@ -46,10 +47,16 @@ _NUMBER = "{number}"
 
 
 class ChatTemplate:
-    def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
+    def __init__(
+        self,
+        source: str,
+        special_tokens: Mapping[str, str],
+        helper: Helper,
+        frame: PictureFrame | None = None,
+    ) -> None:
         self.source = source
         self._special_tokens = dict(special_tokens)
-        self._helper = helper
+        self._helper, self.frame = helper, frame
         self._compiled_in = -1
         self._compile()
 
@@ -77,7 +84,8 @@ class ChatTemplate:
                 variables["reasoning_effort"] = "low"
         if self._helper.pid != self._compiled_in:
             self._compile()
-        return self._ask("template.render", {"variables": variables, "created": created})
+        rendered = self._ask("template.render", {"variables": variables, "created": created})
+        return rendered if self.frame is None else self.frame.around_pictures(rendered)
 
     def _compile(self) -> None:
         self._ask("template.compile", {}, self.source.encode("utf-8", TEXT_ERRORS))
@@ -108,7 +116,7 @@ def _as_error(reason: str) -> TemplateError:
 
 @dataclass(frozen=True, slots=True)
 class PictureFrame:
-    """The text that a template writes for a picture (`begin`), and its replacement (`whole`).
+    """`begin` is the text that a template writes for a picture, `whole` its replacement.
 
     Gemma 3's writes the token that begins an image, the others' the placeholder without the tokens
     around it. _NUMBER is the picture's number in the prompt.
@@ -168,23 +176,12 @@ class TextKit:
     thinking: ThinkingTokens
     channels: Channels | None
     image_token_id: int | None
-    frame: PictureFrame | None
     fingerprint: str
     vocab_size: int
 
-    def render(
-        self,
-        messages: list[TemplateMessage],
-        thinking: Thinking,
-        created: float,
-        tools: list[Any] | None = None,
-    ) -> str:
-        rendered = self.template.render(messages, thinking, created, tools)
-        return self.frame.around_pictures(rendered) if self.frame is not None else rendered
-
     @cached_property
     def marks(self) -> Marks:
-        """Two characters that the template can't write by itself."""
+        """Two characters that the template itself can't write."""
         return self.marks_absent_from(())
 
     def marks_absent_from(self, texts: Iterable[str]) -> Marks:
@@ -206,31 +203,30 @@ class TextKit:
 
 
 def build_kit(files: TextFiles, helper: Helper) -> TextKit:
-    template = ChatTemplate(files.template, files.special_tokens, helper)
     tokenizer = Tokenizer(files.read_tokenizer, helper)
     added = tokenizer.added
     image_token = files.image_token
     image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
     named = {} if image_id is None else {"image_token_id": image_id}
+    frame = PictureFrame.find({**files.config, **named}, added)
     return TextKit(
-        template=template,
+        template=ChatTemplate(files.template, files.special_tokens, helper, frame),
         added=added,
         tokenizer=tokenizer,
         tokens=TokenText(tokenizer),
         thinking=ThinkingTokens.find(added, tokenizer.ids),
         channels=Channels.find(added, files.template),
         image_token_id=image_id,
-        frame=PictureFrame.find({**files.config, **named}, added),
         fingerprint=files.fingerprint,
         vocab_size=files.vocab_size or tokenizer.vocab_size,
     )
 
 
 def edited_ids(kit: TextKit, reply: AssistantMessage, text: str) -> ReplyIds | None:
-    """The ids of `reply` with `text` as its answer; None if its own ids can't be used.
+    """The ids of `reply` with `text` as its answer; None if its own can't be used.
 
-    They are the sampled ones up to the first difference, then those of the rest of the text, with a
-    pause between them: further edits behind it reuse what was prefilled up to it.
+    They are the sampled ones up to the first difference, a pause, and those of the rest of the
+    text: later edits reuse what was prefilled before it.
     """
     sampled = stored_ids(reply, kit.fingerprint, kit.vocab_size)
     if sampled is None or reply.ids is None or reply.calls:

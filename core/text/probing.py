@@ -1,4 +1,4 @@
-"""Traits of a chat template, found by rendering small conversations when a model is loaded."""
+"""Traits of a chat template, found by rendering small conversations at load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from core.text.assembly import assemble
 from core.text.channels import ANSWER, START, THOUGHT
 from core.text.history import Item, Traits, masked_items, plain_messages, spliced_pieces
 from core.text.kit import TextKit
-from core.text.masking import AROUND_REPLY, ContentStyle, Slot, definitions, template_message
+from core.text.masking import AROUND_REPLY, Slot
+from core.text.template_messages import ContentStyle, definitions, template_message
 
 # A picture that is never opened: probing only asks what the template writes for one.
 _PICTURE = ImagePart(digest="0" * 64, path="")
@@ -87,13 +88,14 @@ def _items(
 
 
 def _wants_lists(kit: TextKit) -> bool:
+    lists = ContentStyle(always_lists=True)
     try:
         plain = masked_items(kit, ContentStyle(), _chat(_user("a")))
-    except TemplateError as error:
-        if _items(kit, ContentStyle(always_lists=True), [_user("a")]) is None:
-            raise error from None
+    except TemplateError:
+        if _items(kit, lists, [_user("a")]) is None:
+            raise
         return True
-    return plain is None and _items(kit, ContentStyle(always_lists=True), [_user("a")]) is not None
+    return plain is None and _items(kit, lists, [_user("a")]) is not None
 
 
 def _takes_lists(kit: TextKit, style: ContentStyle) -> bool:
@@ -106,8 +108,8 @@ def _takes_images(kit: TextKit, style: ContentStyle) -> bool:
     if items is None:
         return False
     glue = [token for item in items if isinstance(item, str) for token in kit.added.split(item)]
-    found = [token for token in glue if isinstance(token, AddedToken)]
-    return sum(token.id == kit.image_token_id for token in found) == 1
+    found = [token.id for token in glue if isinstance(token, AddedToken)]
+    return sum(token_id == kit.image_token_id for token_id in found) == 1
 
 
 def _reply_space(kit: TextKit, style: ContentStyle) -> str:
@@ -145,11 +147,9 @@ def _has_thinking_switch(kit: TextKit, style: ContentStyle) -> bool:
 def splicing_obstacle(kit: TextKit, traits: Traits) -> str:
     """Half a sentence; "" where replies can be reused token for token.
 
-    Conversations are rendered with spliced ids and plainly, as in training.
+    Compares conversations with spliced ids to plain ones, as in training.
     """
-    switches: tuple[bool | None, ...] = (None,)
-    if traits.has_thinking_switch:
-        switches = (None, True, False)
+    switches = (None, True, False) if traits.has_thinking_switch else (None,)
     checked = 0
     for conversation in _conversations(kit, traits):
         for thinking in switches:
@@ -199,7 +199,7 @@ def _plain_ids(
     kit: TextKit, traits: Traits, conversation: Conversation, thinking: Thinking
 ) -> list[int]:
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
-    rendered = kit.render(messages, thinking, conversation.created)
+    rendered = kit.template.render(messages, thinking, conversation.created)
     return kit.tokenizer.encode_published(rendered)
 
 
@@ -235,7 +235,6 @@ _CALL = AssistantMessage(text="", calls=(ToolCall(name=_NAME, arguments='{"town"
 _RESULT = ToolMessage(text="c", call=_ID, name=_NAME)
 _HISTORY = Conversation(messages=(_USER, _CALL, _RESULT), tools=(_TOOL,))
 
-
 _JSON = r'\{\s*"name":\s*"%s",\s*"%s":\s*\{"town": "b"\}\s*\}'
 _CALLS: dict[ToolSyntax, str] = {
     "xml": rf"<tool_call>\s*<function={_NAME}>\s*<parameter=town>\s*b\s*</parameter>\s*"
@@ -253,7 +252,7 @@ _CALLS: dict[ToolSyntax, str] = {
 
 
 def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
-    """None where the template leaves tools out, or writes calls in another syntax."""
+    """None if the template leaves tools out, or writes calls in another syntax."""
     asked = _rendered(kit, style, Conversation(messages=(_USER,), tools=(_TOOL,)))
     if _NAME not in asked:
         return None
@@ -273,12 +272,12 @@ def syntax_of(kit: TextKit, style: ContentStyle) -> ToolSyntax | None:
 
 
 def writes_calls(kit: TextKit, style: ContentStyle) -> bool:
-    """False for templates that expect calls inside a reply's text."""
+    """False if calls belong into a reply's text."""
     return _NAME in _rendered(kit, style, Conversation(messages=(_USER, _CALL, _USER)))
 
 
 def joins_results(kit: TextKit, style: ContentStyle) -> bool:
-    """True for templates of Gemma 4 that show no messages with results."""
+    """True for Gemma 4's templates that show no messages with results."""
     return f"{RESULT_BEGIN}response:" not in _rendered(kit, style, _HISTORY)
 
 
@@ -296,6 +295,6 @@ def _rendered(kit: TextKit, style: ContentStyle, conversation: Conversation) -> 
     ]
     tools = definitions(conversation, lambda _index, text, _kind: text)
     try:
-        return kit.render(messages, None, 0.0, tools)
+        return kit.template.render(messages, None, 0.0, tools)
     except TemplateError:
         return ""

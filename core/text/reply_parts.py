@@ -20,9 +20,9 @@ _SPELLINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ThinkingTokens:
-    """The ids that open and close a thought; None where the tokenizer has no such tokens.
+    """The ids that open and close a thought; None where the tokenizer has none.
 
-    `label` is what a thought begins with after the opening token, `label_ids` are its usual ids.
+    After the opening token a thought begins with `label`, usually as `label_ids`.
     """
 
     open: int | None
@@ -41,15 +41,19 @@ class ThinkingTokens:
         return cls(None, None)
 
     @property
+    def begin(self) -> str:
+        return (self.opening + self.label).rstrip()
+
+    @property
     def known(self) -> bool:
         return self.open is not None and self.close is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SampledReply:
-    """A reply as ids: all, and those of its thought and its answer.
+    """A reply's ids: all, those of its thought and those of its answer.
 
-    `thought` lacks the opening and the closing id. `answer` is the whole reply without a thought,
+    `thought` lacks the opening and closing id. `answer` is the whole of a reply without a thought,
     else the ids after the closing one, trimmed.
     """
 

@@ -19,12 +19,12 @@ class Delta:
 
 
 class ReplyReader:
-    """Reads one reply. A stop string counts within one channel; channels are split by id only.
+    """A stop string counts within one channel; channels are split by id only.
 
-    The texts lack the whitespace around a thought and before the answer, unless it `keeps_blanks`;
-    the ids keep it. Stops in `begun`, the ids of a continued reply, don't count. `marks` are ids
+    The texts, not the ids, lack the whitespace around a thought and, unless it `keeps_blanks`,
+    before the answer. Stops in `begun`, the ids of a continued reply, don't count. `marks` are ids
     that show a text in the answer. With `channels` the reply is messages, whose headers are not
-    shown; a call of a function is part of the answer, between marks.
+    shown; a function's call is part of the answer, between marks.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class ReplyReader:
 
     @property
     def holds_back(self) -> bool:
-        """True if the last id began a character that is not shown yet."""
+        """True if the last id began a character that isn't complete."""
         return self._current.holds_back
 
     @property
     def may_answer(self) -> bool:
-        """False while ids are a thought's. Ids of a header may turn out to be the answer's."""
+        """False while ids are a thought's. A header's may turn out to be the answer's."""
         if self._messages is not None:
             return self._messages.kind != "thought"
         return not self.in_thought
 
     def new_tokens(self) -> list[tuple[int, int, int]]:
-        """Ids of the answer shown since the last call: their place in the reply, and the start and
-        end of their text in the answer."""
+        """Ids of the answer shown since the last call: place in the reply, start and end of their
+        text in the answer."""
         return self._answer.new_tokens()
 
     def reply_ids(self) -> list[int]:
@@ -164,10 +164,8 @@ class ReplyReader:
 
 
 class _Channel:
-    """Decode, trim the start, look for stops, trim the end.
-
-    A text that begins with `drops` is shown without it.
-    """
+    """Decodes, trims the start, looks for stops, trims the end, and leaves out `drops` at the
+    beginning."""
 
     def __init__(
         self,
@@ -226,7 +224,7 @@ class _Channel:
         return [each for each in self._ends[told : self._num_told] if each[1] < each[2]]
 
     def _take(self, text: str, index: int, is_shown: bool = False) -> str:
-        """`is_shown`: the text is that of the id at `index`."""
+        """`is_shown`: `text` is that of the id at `index`."""
         text = self._without_label(text)
         if self.drops_space:
             text = text.lstrip()
@@ -239,7 +237,7 @@ class _Channel:
         return self._show(self.stops.push(text))
 
     def _without_label(self, text: str) -> str:
-        """The next text; while it may still be the label it is held back."""
+        """Holds text back while it may still be the label."""
         if not self._drops:
             return text
         text = self._begun + text
@@ -264,8 +262,8 @@ class _Channel:
 class StopStrings:
     """Holds back what could still become a stop string.
 
-    The first one complete counts, and of those that end together the longest: `found`. `found_at`
-    is where it begins, in characters of all text pushed.
+    The first complete one is `found`, of several the longest; it begins at `found_at` in the
+    characters of all text pushed.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Token ids as text: decoded one at a time, and spelled out for grammars.
 
-Byte-level tokenizers are decoded through bytes, which is exact for any ids, others by decoding a
-short window of ids.
+Byte-level tokenizers are decoded through bytes, exactly for any ids, others in a short window of
+ids.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class TokenText:
 
 
 class ByteDetokenizer:
-    """A character that never became complete is U+FFFD. `holds_back` is True if the last id began a
-    character not shown yet."""
+    """A character that never became complete is U+FFFD."""
 
     def __init__(self, tokens: TokenText) -> None:
         self._tokens = tokens
@@ -132,9 +131,9 @@ class WindowDetokenizer:
 
 
 def grammar_tokens(tokens: TokenText, stop_ids: Iterable[int], num_ids: int) -> LLTokenizer:
-    """The ids below `num_ids` for llguidance; a reply ends at `stop_ids`, and no grammar can ask
-    for a control token. Raises ReplyFormatError if a token's bytes depend on others, or if nothing
-    ends a reply."""
+    """The ids below `num_ids` for llguidance; `stop_ids` end a reply, and no grammar can ask for a
+    control token. Raises ReplyFormatError if a token's bytes depend on others, or nothing ends a
+    reply."""
     if not tokens.tokenizer.byte_level and not tokens.tokenizer.word_spaces:
         raise ReplyFormatError(
             "This model's tokenizer doesn't say which bytes its tokens stand for, so its replies "
@@ -165,7 +164,7 @@ class _Vocabulary:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: str) -> list[int]:
-        """Ids that spell `text` to the byte: the tokenizer's own, unless it changes the text."""
+        """Ids that spell `text` to the byte: the tokenizer's, unless it changes the text."""
         data = text.encode("utf-8", "replace")
         try:
             ids = self._tokenizer.ids(text)

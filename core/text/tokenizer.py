@@ -1,7 +1,7 @@
-"""A model's tokenizer: built and run in the helper, with its token table and a cache kept here.
+"""A model's tokenizer, built and run in the helper.
 
-With the table, replies of byte-level tokenizers are decoded without the helper. With the cache,
-only new text of a conversation is encoded.
+A token table kept here decodes replies of byte-level tokenizers without the helper; a cache leaves
+only a conversation's new text to encode.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class TokenTable:
 
 
 class Tokenizer:
-    """All methods raise BrokenTokenizerError. `byte_level` and `word_spaces` tell how its tokens
-    spell text, if either is known."""
+    """All methods raise BrokenTokenizerError. `byte_level` and `word_spaces` tell how tokens spell
+    text, if known."""
 
     def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:
         self._read = read
@@ -121,7 +121,7 @@ class Tokenizer:
         self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
-        """Encode without control tokens. `at_start`: the prompt begins with the text."""
+        """Without control tokens. `at_start`: the prompt begins with the text."""
 
         def ask() -> Numbers:
             encoded = self.encode_uncached(text, at_start)
@@ -138,8 +138,8 @@ class Tokenizer:
         return self.encode(text, at_start=False).ids.tolist() if text else []
 
     def encode_published(self, text: str, special: bool = False) -> list[int]:
-        """Encode with the added tokens that the text spells; `special` adds the tokens that belong
-        around every text."""
+        """Encode with the added tokens that the text spells; `special` also adds those around every
+        text."""
         fields = {"special": special}
         return array("I", self._ask("tokenizer.encode_published", fields, text)).tolist()
 

@@ -1,7 +1,5 @@
-"""The settings of picture processors, as model folders publish them.
-
-Each config's repr is part of saved contexts' fingerprints: keep names, fields and their order.
-"""
+"""The settings of picture processors, as model folders publish them. Each config's repr is in saved
+contexts' fingerprints: keep names, fields and their order."""
 
 from __future__ import annotations
 
@@ -33,8 +31,6 @@ TokenId = Callable[[str], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PixelConfig:
-    """The settings that all processors read."""
-
     mean: tuple[float, ...]
     std: tuple[float, ...]
     rescale_factor: float
@@ -63,11 +59,11 @@ class ProcessorConfig(PixelConfig):
 
     @property
     def token_size(self) -> int:
-        """Edge in pixels of the square that becomes one token."""
+        """Pixels along a token's edge."""
         return self.patch_size * self.merge_size
 
     def with_max_tokens(self, limit: int | None) -> ProcessorConfig:
-        """None or 0 means the processor's limit."""
+        """None or 0: the processor's limit."""
         if not limit:
             return self
         most = min(self.max_pixels, limit * self.token_size**2)
@@ -84,61 +80,9 @@ class SquareConfig(PixelConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TileConfig(PixelConfig):
-    """LFM2-VL: sizes in pixels; a token is a square of `token_size`.
-
-    Without tiles `max_tiles` is 0. `tile_marks` are the ids before a tile, by row and column,
-    `whole_mark` is the id before the whole picture, which follows its tiles, or None without one.
-    """
-
-    patch_size: int
-    token_size: int
-    min_tokens: int
-    max_tokens: int
-    tolerance: float
-    tile_size: int
-    min_tiles: int
-    max_tiles: int
-    tile_marks: tuple[tuple[int, ...], ...]
-    whole_mark: int | None
-    keeps_most: bool = False
-    """Narrow pictures respect `max_tokens` too, which the reference doesn't enforce."""
-
-    @property
-    def tokens_of_tile(self) -> int:
-        return (self.tile_size // self.token_size) ** 2 + 1
-
-    @property
-    def tokens_of_whole(self) -> int:
-        return self.max_tokens + 1 if self.whole_mark is not None else 0
-
-    @property
-    def most_tokens(self) -> int:
-        of_tiles = self.max_tiles * self.tokens_of_tile + self.tokens_of_whole
-        return max(self.max_tokens, of_tiles if self.max_tiles else 0)
-
-    def with_max_tokens(self, limit: int | None) -> TileConfig:
-        """Fewer tiles, or none if fewer than four, which can't form a square, would be left."""
-        if not limit:
-            return self
-        tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)
-        enough = tiles >= max(self.min_tiles, min(4, self.max_tiles), 1)
-        most = min(limit, self.max_tokens)
-        return replace(
-            self,
-            max_tiles=tiles if enough else 0,
-            max_tokens=most,
-            min_tokens=min(self.min_tokens, most),
-            keeps_most=True,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PooledConfig(PixelConfig):
-    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches.
-
-    The unified model has no smaller patches than the squares: its `pooling` is 1.
-    """
+    """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches; in
+    the unified model patches are as large as the squares."""
 
     patch_size: int
     pooling: int
@@ -197,10 +141,8 @@ Source = Path | PublishedSettings
 
 
 def read_processor_config(source: Source, model: Mapping[str, Any]) -> ProcessorConfig:
-    """`model`, its config.json, must agree on the patches.
-
-    This and the next four raise MissingFileError and BrokenConfigError.
-    """
+    """`model`, its config.json, must agree on the patches. All of these raise MissingFileError and
+    BrokenConfigError."""
     with published(source) as settings:
         size = settings.get("size", {})
         config = ProcessorConfig(
@@ -281,43 +223,6 @@ def read_square_config(source: Source, model: Mapping[str, Any]) -> SquareConfig
         return SquareConfig(size=size, patch_size=patch, tokens_per_side=side, **pixels)
 
 
-def read_tile_config(source: Source, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:
-    with published(source) as settings:
-        patch = int(settings.get("encoder_patch_size", 16))
-        factor = int(settings.get("downsample_factor", 2))
-        vision = model.get("vision_config") or {}
-        settings.agree("patch_size", patch, vision.get("patch_size", patch))
-        settings.agree("downsample_factor", factor, model.get("downsample_factor") or 2)
-        low = int(settings.get("min_image_tokens", 64))
-        high = int(settings.get("max_image_tokens", 256))
-        fewest, most = int(settings.get("min_tiles", 2)), int(settings.get("max_tiles", 10))
-        tile = int(settings.get("tile_size", 512))
-        tolerance = float(settings.get("max_pixels_tolerance", 2.0))
-        if not math.isfinite(tolerance):
-            raise ValueError("a tolerance is a number")
-        if min(patch, factor, low, tile, tolerance, fewest) <= 0 or low > high or fewest > most:
-            raise ValueError("sizes are above zero, and the least is not above the most")
-        if tile % (patch * factor):
-            raise ValueError("a tile has whole tokens")
-        if high > MAX_TOKENS or most > MAX_TILES or tile > MAX_TILE_SIZE:
-            raise ValueError("a picture of that size is refused")
-        splits = bool(settings.get("do_image_splitting", True)) and (fewest, most) != (1, 1)
-        shows_whole = splits and settings.get("use_thumbnail", True)
-        return TileConfig(
-            patch_size=patch,
-            token_size=patch * factor,
-            min_tokens=low,
-            max_tokens=high,
-            tolerance=tolerance,
-            tile_size=tile,
-            min_tiles=fewest,
-            max_tiles=most if splits else 0,
-            tile_marks=_tile_marks(most, token_id) if splits else (),
-            whole_mark=mark_of("<|img_thumbnail|>", token_id) if shows_whole else None,
-            **settings.pixels(HALF, HALF, Pillow.Resampling.BILINEAR),
-        )
-
-
 def read_pooled_config(source: Source, model: Mapping[str, Any]) -> PooledConfig:
     with published(source) as settings:
         patch = int(settings.get("patch_size", 16))
@@ -367,16 +272,6 @@ def _read(folder: Path) -> Mapping[str, Any]:
                 return settings
     raise MissingFileError(
         f"{folder.name} has no preprocessor_config.json, so it can't see pictures."
-    )
-
-
-def _tile_marks(most: int, token_id: TokenId) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(
-            mark_of(f"<|img_row_{row}_col_{column}|>", token_id)
-            for column in range(1, most // row + 1)
-        )
-        for row in range(1, most + 1)
     )
 
 

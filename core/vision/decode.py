@@ -21,8 +21,7 @@ TIME_LIMIT_S = 15.0
 
 
 def read_picture(path: Path, digest: str, name: str = "") -> bytes:
-    """Raises ImageError, which calls the picture `name`, unless the file has the SHA-256 `digest`
-    (hex)."""
+    """Raises ImageError unless the file has the SHA-256 `digest` (hex)."""
     name = name or path.name
     try:
         if not path.is_file():
@@ -41,7 +40,7 @@ def read_picture(path: Path, digest: str, name: str = "") -> bytes:
 
 
 class PictureDecoder:
-    """Decodes one picture at a time in a process of its own. Thread-safe."""
+    """One picture at a time, in a process of its own. Thread-safe."""
 
     def __init__(self) -> None:
         self._helper = Helper(MEMORY_BYTES)
@@ -62,7 +61,7 @@ class PictureDecoder:
 
 
 class DecodedPicture:
-    """The picture is in the helper's memory until another one is opened."""
+    """In the helper's memory until another one is opened."""
 
     def __init__(self, helper: Helper, name: str, check: Callable[[], None] | None) -> None:
         self._helper = helper
@@ -81,7 +80,7 @@ class DecodedPicture:
                 self._helper.ask("picture.close", {}, seconds=TIME_LIMIT_S)
 
     def resized(self, width: int, height: int, resample: int) -> bytes:
-        """RGB bytes [height, width, 3], by Pillow's filter of that number. Raises ImageError."""
+        """RGB bytes [height, width, 3], by a filter of Pillow's. Raises ImageError."""
         fields = {"width": width, "height": height, "resample": resample}
         _, data = self._ask("picture.resize", fields)
         if len(data) != 3 * width * height:

@@ -1,15 +1,14 @@
 """The picture processors of the families.
 
-Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and
-`Gemma3ImageProcessorPil`, the latter without crops of long pictures (pan and scan), which the
-published models disable. The tiles are those of `Lfm2VlImageProcessor`, resized by Pillow.
+Bit-equal to transformers' `Qwen2VLImageProcessorPil`, `Gemma4ImageProcessorPil` and, without crops
+of long pictures (pan and scan), `Gemma3ImageProcessorPil`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,13 +19,11 @@ from core.vision.configs import (
     ProcessorConfig,
     Source,
     SquareConfig,
-    TileConfig,
     TokenId,
     read_patch_config,
     read_pooled_config,
     read_processor_config,
     read_square_config,
-    read_tile_config,
 )
 from core.vision.processor import (
     Grid,
@@ -34,10 +31,10 @@ from core.vision.processor import (
     ResizePlan,
     check_size,
     pixels_of,
-    shrunk,
     smart_size,
 )
 from core.vision.slices import SliceImageProcessor, read_slice_config
+from core.vision.tiles import TileImageProcessor, read_tile_config
 
 
 def open_processor(
@@ -66,8 +63,8 @@ def open_processor(
 
 
 class ImageProcessor(PictureProcessor):
-    """Qwen2-VL and its kin: a picture in its own shape, as whole tokens; with `in_line` (LFM3-VL)
-    at positions in a line."""
+    """Qwen2-VL and its kin: a picture in its own shape; with `in_line` (LFM3-VL) at positions in a
+    line."""
 
     config: ProcessorConfig
 
@@ -127,11 +124,8 @@ class ImageProcessor(PictureProcessor):
 
 
 class PatchImageProcessor(ImageProcessor):
-    """Nemotron Omni: a picture of about its own number of patches, at positions in a line.
-
-    The reference resizes floats and keeps what bicubic weights put beyond black and white, which
-    bytes don't have.
-    """
+    """Nemotron Omni: about a picture's own number of patches, at positions in a line. The reference
+    resizes floats, which go beyond black and white; bytes don't."""
 
     def __init__(self, config: ProcessorConfig) -> None:
         super().__init__(config, in_line=True)
@@ -188,7 +182,7 @@ class PooledImageProcessor(PictureProcessor):
         return self.config.max_tokens
 
     def measure(self, width: int, height: int) -> ResizePlan:
-        """Sides in whole tokens, rounded down; a side of none becomes one token, and the other the
+        """Sides in whole tokens, rounded down; a side of none becomes one token, the other the
         aspect ratio rounded down."""
         check_size(width, height, math.inf)
         config, unit = self.config, self.config.token_size
@@ -219,114 +213,5 @@ class PooledImageProcessor(PictureProcessor):
         return self._patches_of(data, self.config.patch_size, (1, 1, height, width))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    width: int
-    height: int
-    columns: int = 0
-    rows: int = 0
-
-
-class TileImageProcessor(PictureProcessor):
-    """LFM2-VL: a picture in its own shape, or a large one tile by tile and then as a whole, with
-    ids before each tile."""
-
-    config: TileConfig
-
-    @property
-    def max_tokens(self) -> int:
-        return self.config.most_tokens
-
-    def measure(self, width: int, height: int) -> ResizePlan:
-        layout, unit = self._layout(width, height), self.config.token_size
-        grids, tile = tuple(self._grids(layout)), self.config.tile_size
-        size, rows, columns = (
-            (layout.width, layout.height),
-            layout.height // unit,
-            layout.width // unit,
-        )
-        sizes = [size]
-        if layout.rows:
-            size, rows = (tile * layout.columns, tile * layout.rows), 1
-            columns = sum(
-                grid.num_patches // (unit // self.config.patch_size) ** 2 + len(grid.before)
-                for grid in grids
-            )
-            sizes = [size, *(sizes if self.config.whole_mark is not None else ())]
-        to_patches, key = partial(self._patches, layout), repr(layout).encode()
-        return ResizePlan(*size, rows, columns, grids, to_patches, tuple(sizes), key)
-
-    def _layout(self, width: int, height: int) -> Layout:
-        check_size(width, height)
-        config = self.config
-        new_height, new_width = _smart_size(height, width, config)
-        if not (config.max_tiles and _is_large(height, width, config)):
-            return Layout(new_width, new_height)
-        return Layout(new_width, new_height, *_tiles(width, height, config))
-
-    def _grids(self, layout: Layout) -> list[Grid]:
-        config, patch = self.config, self.config.patch_size
-        whole = Grid(layout.height // patch, layout.width // patch)
-        if not layout.rows:
-            return [whole]
-        side = config.tile_size // patch
-        grids = [
-            Grid(side, side, (config.tile_marks[row][column],))
-            for row in range(layout.rows)
-            for column in range(layout.columns)
-        ]
-        if config.whole_mark is not None:
-            grids.append(replace(whole, before=(config.whole_mark,)))
-        return grids
-
-    def _patches(self, layout: Layout, data: bytes) -> Tensor:
-        config, parts = self.config, []
-        if layout.rows:
-            parts.append((layout.rows, layout.columns, config.tile_size, config.tile_size))
-        if not layout.rows or config.whole_mark is not None:
-            parts.append((1, 1, layout.height, layout.width))
-        return self._patches_of(data, config.patch_size, *parts)
-
-
 def _size_bytes(width: int, height: int) -> bytes:
     return width.to_bytes(8, "little") + height.to_bytes(8, "little")
-
-
-def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
-    """Like the reference, which exceeds the limit for narrow pictures, because no side is shorter
-    than a token's edge, or with `keeps_most` within it."""
-    unit = config.token_size
-    low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
-    new_height, new_width = smart_size(height, width, unit, (low, high), least=unit)
-    if config.keeps_most and new_height * new_width > high:
-        new_height, new_width = shrunk(height, width, unit, high)
-        new_width = min(new_width, max(unit, high // new_height // unit * unit))
-        new_height = min(new_height, high // new_width)
-    return new_height, new_width
-
-
-def _is_large(height: int, width: int, config: TileConfig) -> bool:
-    unit, least = config.token_size, config.patch_size
-    rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
-    return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance
-
-
-def _tiles(width: int, height: int, config: TileConfig) -> tuple[int, int]:
-    """Columns and rows of tiles whose aspect ratio is closest to the picture's; (0, 0) for one.
-
-    Of two equally close grids the one with more tiles is used if the picture has more than half of
-    its pixels.
-    """
-    low, high = config.min_tiles, config.max_tiles
-    sides = range(1, high + 1)
-    pairs = [
-        (columns, rows) for columns in sides for rows in sides if low <= columns * rows <= high
-    ]
-    best, least = (1, 1), math.inf
-    for columns, rows in sorted(pairs, key=math.prod):
-        difference = abs(width / height - columns / rows)
-        if difference < least:
-            best, least = (columns, rows), difference
-        elif difference == least and width * height > 0.5 * config.tile_size**2 * columns * rows:
-            best = columns, rows
-    return (0, 0) if best == (1, 1) else best

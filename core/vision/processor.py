@@ -21,8 +21,8 @@ MAX_ASPECT = 200
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """`rows` x `columns` patches that the tower sees at once; `before` and `after` are ids of the
-    text around their tokens."""
+    """Patches that the tower sees at once; `before` and `after` are ids of the text around their
+    tokens."""
 
     rows: int
     columns: int
@@ -36,12 +36,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class ResizePlan:
-    """`width` x `height` pixels become `rows` x `columns` tokens.
-
-    `sizes` are those of the pictures to resize to, one after the other, `key` is all that the
-    patches depend on besides the resulting bytes and the settings. `canvas` and `kept_ids` are
-    those of Image.
-    """
+    """`width` x `height` pixels become `rows` x `columns` tokens. The picture is resized to each of
+    `sizes`; `key` has all that the patches depend on besides the resulting bytes and the settings.
+    `canvas` and `kept_ids` are those of Image."""
 
     width: int
     height: int
@@ -68,8 +65,7 @@ class ResizePlan:
 
 @dataclass(frozen=True)
 class ProcessedImage:
-    """`data` are RGB bytes at a model's size, an eighth of the size of the patches, which are those
-    of its `grids`."""
+    """`data` are RGB bytes at a model's size, an eighth of the size of the patches."""
 
     data: bytes
     grids: tuple[Grid, ...]
@@ -103,7 +99,7 @@ class PictureProcessor(ABC):
         """Raises ImageError."""
 
     def process(self, picture: DecodedPicture) -> ProcessedImage:
-        """Resize a picture and compute its key. Raises ImageError."""
+        """Raises ImageError."""
         plan = self.measure(*picture.size)
         data = b"".join(picture.resized(*size, self.config.resample) for size in plan.sizes)
         image = Image(
@@ -128,8 +124,8 @@ class PictureProcessor(ABC):
         return digest.digest()
 
     def _patches_of(self, data: bytes, patch: int, *parts: tuple[int, int, int, int]) -> Tensor:
-        """Patches [patches, patch x patch x 3] of pictures one after the other, row by row: each
-        has (rows, columns) tiles of (height, width) pixels, which come tile by tile."""
+        """Patches [patches, patch x patch x 3] of consecutive pictures, row by row: each has (rows,
+        columns) tiles of (height, width) pixels, tile by tile."""
         found, pixels = [], pixels_of(data).split([math.prod(part) for part in parts])
         for rgb, (rows, columns, height, width) in zip(pixels, parts, strict=True):
             split = (rows, height // patch, patch, columns, width // patch, patch, 3)
@@ -148,10 +144,8 @@ def pixels_of(data: bytes) -> Tensor:
 
 
 def _levels(config: PixelConfig) -> Tensor:
-    """The float32 value of each of the 256 levels, by channel [3, 256].
-
-    Rescaled in double precision, rounded to single, normalised in single: the reference's order.
-    """
+    """Float32 values of the 256 levels by channel, [3, 256]. Rescaled in double precision, rounded,
+    normalised in single: the reference's order."""
     double = torch.arange(256, dtype=torch.float64)
     if config.do_rescale:
         double = double * config.rescale_factor
@@ -176,11 +170,8 @@ def check_size(width: int, height: int, most_aspect: float = MAX_ASPECT) -> None
 def smart_size(
     height: int, width: int, unit: int, pixels: tuple[int, int], least: int = 0
 ) -> tuple[int, int]:
-    """Height and width as multiples of `unit`, near the original, within the limits of `pixels`.
-
-    Python's round (half to even) and the order of operations are those of Qwen's `smart_resize`. A
-    side that is rounded to less than `least` becomes `least`.
-    """
+    """Height and width as multiples of `unit`, at least `least`, near the original and within the
+    limits of `pixels`. Rounding and the order of operations are those of Qwen's `smart_resize`."""
     low, high = pixels
     new_height, new_width = (max(least, round(each / unit) * unit) for each in (height, width))
     if new_height * new_width > high:

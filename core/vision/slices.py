@@ -1,7 +1,5 @@
-"""MiniCPM-V's pictures: a small one as a whole, a large one as a whole and then slice by slice.
-
-Sizes, slices and pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`.
-"""
+"""MiniCPM-V's pictures: a small one as a whole, a large one also slice by slice. Sizes, slices and
+pixels equal those of transformers' `MiniCPMV4_6ImageProcessorPil`."""
 
 from __future__ import annotations
 
@@ -28,13 +26,7 @@ from core.vision.configs import (
     mark_of,
     published,
 )
-from core.vision.processor import (
-    MAX_ASPECT,
-    Grid,
-    PictureProcessor,
-    ResizePlan,
-    check_size,
-)
+from core.vision.processor import MAX_ASPECT, Grid, PictureProcessor, ResizePlan, check_size
 
 PATCHES_OF_TOKEN = 4  # along an edge
 MARKS = ("<image>", "</image>", "<slice>", "</slice>", "\n")
@@ -46,8 +38,7 @@ AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceConfig(PixelConfig):
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
-    about that; 0 is none. `limit` is the most tokens of a picture, 0 for none but the others.
-    `marks` are the ids of MARKS."""
+    about that. `limit`: most tokens of a picture, 0 for none. `marks`: ids of MARKS."""
 
     patch_size: int
     size: int
@@ -81,8 +72,8 @@ class Layout:
 
 
 class SliceImageProcessor(PictureProcessor):
-    """`on_canvas`: at positions on one canvas that the slices tile and the whole spans, as
-    MiniCPM-V 4.7 has them; else in a line."""
+    """`on_canvas`: at positions on one canvas that the slices tile and the whole spans (MiniCPM-V
+    4.7); else in a line."""
 
     config: SliceConfig
 
@@ -163,10 +154,8 @@ class SliceImageProcessor(PictureProcessor):
 
 
 def _canvas(layout: Layout, grids: Sequence[Grid]) -> tuple[tuple[int, int], ...]:
-    """Row and column of each token, marks included; the whole's tokens are spread over the slices.
-
-    Rounds as the reference, whose steps between tokens are float32.
-    """
+    """Row and column of each token, marks included; the whole's are spread over the slices. Rounds
+    as the reference, whose steps between tokens are float32."""
     whole, *slices = [
         (grid.rows // PATCHES_OF_TOKEN, grid.columns // PATCHES_OF_TOKEN) for grid in grids
     ]

@@ -31,11 +31,11 @@ class TensorHeader:
 
 @dataclass(frozen=True, slots=True)
 class TensorStream:
-    """A tensor whose turn it is in `Container.read`; usable until `take` returns.
+    """A tensor in its turn of `Container.read`; usable until `take` returns.
 
-    `fill(target)` reads the next `target.numel()` numbers in row-major order, converted to the type
-    and device of `target`, a contiguous tensor. `rows` are those of `Container.blocks`, readable
-    until `Container.read` returns. `table(dtype)` looks up rows where they are stored.
+    `fill(target)` reads the next numbers in row-major order into a contiguous tensor, converted to
+    its type and device. `rows` are those of `Container.blocks`, readable until `read` returns.
+    `table(dtype)` looks up rows where they are stored.
     """
 
     name: str
@@ -45,11 +45,9 @@ class TensorStream:
 
 
 class Container(ABC):
-    """The files of one model, opened: headers are read and checked, data is not.
-
-    Names and shapes of `tensors` are those published in safetensors, whatever the format. Methods
-    that read raise MissingFileError, and BrokenWeightsError if a file changed since it was opened.
-    """
+    """The files of one model with checked headers. Names and shapes of `tensors` are those
+    published in safetensors, whatever the format. Methods that read raise MissingFileError, and
+    BrokenWeightsError if a file changed since it was opened."""
 
     path: Path
     config: dict[str, Any]
@@ -67,10 +65,8 @@ class Container(ABC):
         return name
 
     def blocks(self, name: str) -> StoredBlocks | None:
-        """The stored rows of a tensor, if a matrix can multiply by them as they are.
-
-        Raises WrongShapeError if its columns can't be put in order.
-        """
+        """The stored rows of a tensor, if a matrix can multiply by them as they are. Raises
+        WrongShapeError if its columns can't be put in order."""
         return None
 
     @abstractmethod
@@ -83,11 +79,11 @@ class Container(ABC):
         *,
         digest: bool,
     ) -> str:
-        """Call `take` with each tensor of `names`, once, in the order of the files, then `finish`.
+        """Call `take` with each tensor of `names` in the order of the files, then `finish`;
+        `advance` with the bytes read, at least every 4 MiB. All may raise.
 
-        `advance` is called with the number of bytes read, at least every 4 MiB. All may raise. With
-        a `digest` every byte of the files is read, and the result is their SHA-256 in hex;
-        otherwise it is empty, and only what `take` asks for is read.
+        With a `digest` every byte is read, and the result is the files' SHA-256 in hex; otherwise
+        it is empty, and only what `take` asks for is read.
         """
 
     @abstractmethod

@@ -1,8 +1,6 @@
-"""The GGUF files of a model as a container: tensors under published names, made by recipes.
-
-Rows of a published tensor may be anywhere in a file, so another thread digests files from front to
-back while tensors are read. Sizes and times of the files show that both read the same.
-"""
+"""The GGUF files of a model as a container of tensors under published names. Rows of a tensor may
+be anywhere in a file, so another thread digests the files meanwhile; their sizes and times show
+that both read the same."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from torch import Tensor
 
 from core.gguf.file import GGUFPart, GGUFTensor
 from core.gguf.models.model import GGUFModel
-from core.gguf.models.recipe import Bytes, Recipe, RowReader, block_columns
+from core.gguf.models.recipe import Bytes, Floats, Recipe, RowReader, block_columns
 from core.weights.container import (
     Container,
     Facts,
@@ -35,7 +33,7 @@ from core.weights.container import (
 from core.weights.memory import allocate
 from core.weights.safetensors_file import DTYPES
 from core.weights.stream import PIECE_BYTES, OpenFiles
-from core.weights.table import FileTable, HeldTable, Table
+from core.weights.table import FileTable, Table
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.linear.blocks import StoredRows
 
@@ -134,13 +132,10 @@ class _Files(OpenFiles):
         self.read(tensor.path, tensor.offset + start, data.data)
 
     def table(self, recipe: Recipe, dtype: torch.dtype) -> Table:
-        if not recipe.is_plain:
-            rows = allocate(recipe.shape, dtype)
-            _RecipeStream(recipe, self).fill(rows)
-            return HeldTable(rows)
-        part = recipe.parts[0]
+        """One tensor, whose rows the converter left in order; NVFP4 has scales beside it."""
+        (part,), scales = recipe.parts, RowReader(recipe, self.read_part).scales
         try:
-            return _BlockTable(self.file(part.path), part, dtype)
+            return _BlockTable(self.file(part.path), part, dtype, scales)
         except OSError as error:
             raise unreadable(part.path, error) from error
 
@@ -185,15 +180,20 @@ class _RecipeStream:
 
 
 class _BlockTable(FileTable):
-    def __init__(self, file: FileIO, part: GGUFTensor, dtype: torch.dtype) -> None:
+    def __init__(
+        self, file: FileIO, part: GGUFTensor, dtype: torch.dtype, scales: Floats | None
+    ) -> None:
         rows, width = part.shape
         super().__init__(
             file, part.offset, (rows, width), torch.float32, dtype, row_bytes=part.row_bytes
         )
-        self._type = part.type
+        self._type, self._scales = part.type, scales
 
-    def _decoded(self, data: bytearray) -> Tensor:
-        return torch.from_numpy(dequantise(self._type, np.frombuffer(data, np.uint8)))
+    def _decoded(self, data: bytearray, numbers: list[int]) -> Tensor:
+        rows = dequantise(self._type, np.frombuffer(data, np.uint8)).reshape(len(numbers), -1)
+        return torch.from_numpy(
+            rows if self._scales is None else rows * self._scales[numbers, None]
+        )
 
 
 class _Digest:

@@ -1,29 +1,27 @@
-"""The tensors that a model is made of, found by building it once without data.
+"""Tensors of a model, found by building it once with stand-ins.
 
-A family builds its layers from a `Weights` scope twice: first with stand-ins, to note every tensor
-it takes, then with real ones. So names, shapes and types are written once.
+A family builds its layers from a `Weights` scope twice, without data and with it, so names, shapes
+and types are written once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from core.weights.memory import CPU, FREED
+from core.weights.packing import Group, Slices, StoredBlocks, unstacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import Shape, TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
-from kernels.linear.blocks import BlockFormat, StoredRows
 from kernels.linear.reference import (
     PLAIN,
     Matrix,
     PlainMatrix,
-    QuantisedTensors,
     StackedMatrix,
     StoredFormat,
     WeightFormats,
@@ -31,16 +29,6 @@ from kernels.linear.reference import (
 from kernels.ops import PLAIN_OPS, Ops
 
 T = TypeVar("T")
-
-
-class StoredBlocks(NamedTuple):
-    rows: StoredRows
-    format: BlockFormat
-    device: torch.device
-
-
-Slices = list[QuantisedTensors]
-"""The slices of a matrix, first row first, in a format of the model."""
 
 
 Orders = Sequence[Callable[[], Tensor] | None]
@@ -55,12 +43,12 @@ class Source(Protocol):
 
 
 class Weights:
-    """A scope of named tensors, from which a layer takes its own.
+    """A scope of named tensors. `formats` is None while there is no data; `smoothed` are norms
+    whose large scales migrate.
 
-    `formats` is None while there is no data; `smoothed` are the norms whose large scales migrate.
-    `asked` notes every tensor taken in any scope, by full name, `shapes` the sizes of operations,
-    `joined` the names of the tensors that are packed as one. `stored` gives the folder's shape of a
-    full name: empty in a published format, None if absent.
+    Of all scopes together, `asked` has the tensors by full name, `shapes` the sizes of operations,
+    `joined` the tensors that are packed as one. `stored` gives the folder's shape of a full name:
+    empty in a published format, None if absent.
     """
 
     def __init__(
@@ -93,7 +81,7 @@ class Weights:
         return ((self.scope(f"layers.{index}"), kind) for index, kind in enumerate(kinds))
 
     def exact(self) -> Weights:
-        """Never quantised, for tokens, which must not affect each other as a picture's rows may."""
+        """Matrices that are never quantised and, unlike a tower's, batch invariant."""
         inner = self.scope("", exact=True)
         inner._prefix, inner._invariant = self._prefix, True
         return inner
@@ -104,7 +92,7 @@ class Weights:
 
     @property
     def batch_invariant_steps(self) -> bool:
-        """A step of a few rows has the same bits as that many steps of one row."""
+        """A step of a few rows has the bits of as many single steps."""
         if self._formats is None or self.dtype != torch.bfloat16:
             return False
         return self._formats.batch_invariant != "never"
@@ -118,8 +106,8 @@ class Weights:
         return self._source.tensor(self._prefix + name, spec)
 
     def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
-        """A norm's factors, [width] float32: the tensor plus `offset`, without the scales that
-        migrate into the matrices that follow."""
+        """[width] float32: the tensor plus `offset`, without scales that migrate into later
+        matrices."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
         norm = InputNorm(self._prefix + name, offset)
@@ -141,10 +129,10 @@ class Weights:
         """One matrix of the scopes `parts` (name, outputs), one below the other.
 
         `input_norm` is the norm whose result the inputs are, if nothing else reads that. `orders`,
-        one for each part or None, are called once there is data: output i of a part is its row
-        order()[i], without bias.
+        for each part or None, are called once there is data: output i is the part's row order()[i],
+        without bias.
         """
-        groups: list[_Group] = []
+        groups: list[Group] = []
         self.joined.append([f"{self._prefix}{name}.weight" for name, _ in parts])
         for index, (name, num_outputs) in enumerate(parts):
             scope = self.scope(name)
@@ -153,7 +141,7 @@ class Weights:
             order = make() if make is not None and self._formats is not None else None
             weight_format = found.format if isinstance(found, StoredBlocks) else self._format
             if not groups or groups[-1].format != weight_format:
-                groups.append(_Group(weight_format))
+                groups.append(Group(weight_format))
             groups[-1].add(found, order)
             if bias:
                 groups[-1].biases.append(scope.tensor("bias", (num_outputs,)))
@@ -168,8 +156,8 @@ class Weights:
         return self.stored(self._prefix + name) is not None
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
-        """True if the folder has a layer's matrices (outputs, inputs) with inputs first, which
-        those that aren't square show."""
+        """True if matrices (outputs, inputs) are stored inputs first, which those that aren't
+        square show."""
         return any(
             (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
             for name, shape in stacks.items()
@@ -187,10 +175,10 @@ class Weights:
         bias: bool = False,
         order: Tensor | None = None,
     ) -> list[Matrix]:
-        """`count` matrices of equal size: of the scopes 0, 1, .. as `matrix` makes them, or of the
-        tensor `stack` [count, outputs, inputs] if the folder has it, or of a stack for each part;
-        `transposed` swaps the last two axes. Of a stack, biases are the tensor `stack`_bias [count,
-        outputs], and output i of a matrix is row `order`[i]."""
+        """`count` matrices of equal size: of scopes 0, 1, .. as by `matrix`, or of the tensor
+        `stack` [count, outputs, inputs] if the folder has it, or of a stack for each part;
+        `transposed` swaps the last two axes. Of a stack, biases are `stack`_bias [count, outputs],
+        and output i is row `order`[i]."""
         if not self.has(stack) and all(self.has(name) for name, _ in parts):
             stacks = [
                 self.matrices(
@@ -230,10 +218,10 @@ class Weights:
             return [found.format.pack_rows([each], one, found.device) for each, one in both]
         if self._formats is None:
             return [PlainMatrix(found[0][0][:num_outputs])] * count
-        return _unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
+        return unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """The exact matrix of a tensor that the file has in another shape."""
+        """Exact, of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
         formats = self._formats
@@ -270,8 +258,8 @@ def plan_weights(
     dtype: torch.dtype,
     check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
-    """Every tensor that `build` takes, in that order. `check` is called with each before `build`
-    gets it, and may raise: layers compute with stand-ins of any size."""
+    """`check` gets each tensor before `build` does, and may raise: layers compute with stand-ins of
+    any size."""
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
     return weights.asked
@@ -292,97 +280,3 @@ class _StandIns:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
-
-
-def _joined(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-
-
-def _num_bytes(kept: QuantisedTensors) -> int:
-    return sum(each.nbytes for each in kept)
-
-
-def _in_order(slices: list[QuantisedTensors], rows: Tensor) -> QuantisedTensors:
-    parts = (_joined(list(each)) for each in zip(*slices, strict=True))
-    return tuple(each[rows.to(each.device)] for each in parts)
-
-
-@dataclass(slots=True)
-class _Group:
-    format: StoredFormat
-    num_parts: int = 0
-    slices: Slices = field(default_factory=list)
-    rows: list[StoredRows] = field(default_factory=list)
-    biases: list[Tensor] = field(default_factory=list)
-    device: torch.device = CPU
-
-    def add(self, found: Slices | StoredBlocks, order: Tensor | None) -> None:
-        self.num_parts += 1
-        if isinstance(found, StoredBlocks):
-            rows, self.device = found.rows, found.device
-            self.rows.append(rows if order is None else rows.in_order(order.cpu()))
-        elif order is None:
-            self.slices += found
-        else:
-            found[:] = [_in_order(found, order)]
-            self.slices += found
-
-    @property
-    def num_outputs(self) -> int:
-        stored = sum(rows.shape[0] for rows in self.rows)
-        return stored + sum(kept[0].shape[0] for kept in self.slices)
-
-    def pack(self) -> Matrix:
-        if isinstance(self.format, BlockFormat):
-            bias = _joined(self.biases) if self.biases else None
-            return self.format.pack_rows(self.rows, bias, self.device)
-        if len(self.slices) > self.num_parts:
-            return _stacked(self.slices, self.biases, self.format)
-        kept = tuple(_joined(list(each)) for each in zip(*self.slices, strict=True))
-        self.slices.clear()  # frees the slices before the packed matrix is allocated
-        matrix = self.format.prepack(kept, _joined(self.biases) if self.biases else None)
-        freed = _num_bytes(kept)
-        del kept
-        FREED.add(freed)
-        return matrix
-
-
-def _stacked(
-    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: StoredFormat
-) -> Matrix:
-    """A matrix too large to be copied at once: each slice is packed and freed before the next."""
-    matrices: list[Matrix] = []
-    widths: list[int] = []
-    bias, start = _joined(biases) if biases else None, 0
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        widths.append(kept[0].shape[0])
-        end = start + widths[-1]
-        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
-        start = end
-        freed = _num_bytes(kept)
-        del kept
-        FREED.add(freed)
-    return StackedMatrix(matrices, widths)
-
-
-def _unstacked(
-    slices: list[QuantisedTensors],
-    num_outputs: int,
-    weight_format: StoredFormat,
-    biases: Sequence[Tensor | None],
-    order: Tensor | None,
-) -> list[Matrix]:
-    matrices: list[Matrix] = []
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        freed = _num_bytes(kept)
-        split = [each.split(num_outputs) for each in kept]
-        for part in zip(*split, strict=True):
-            ordered = part if order is None else _in_order([part], order)
-            matrices.append(weight_format.prepack(ordered, biases[len(matrices)]))
-        del kept, split
-        FREED.add(freed)
-    return matrices

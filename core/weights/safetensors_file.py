@@ -1,9 +1,5 @@
-"""Reader and writer of safetensors headers: for weights, quantised weights and stored contexts.
-
-A file is an 8-byte little-endian length, a JSON header with each tensor's type, shape and byte
-range, then the data (huggingface/safetensors, "Format"). The header is checked before anything is
-allocated.
-"""
+"""Safetensors headers: an 8-byte little-endian length, then JSON with each tensor's type, shape and
+byte range (huggingface/safetensors, "Format"), checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ _BITS = {name: 8 * dtype.itemsize for name, dtype in DTYPES.items()} | {
 
 
 class HeaderError(ValueError):
-    """The message says what is wrong with a header."""
+    """The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ def read_header(
 
 
 def read_raw_header(file: BinaryIO, num_bytes: int) -> bytes:
-    """The JSON text at the start of a file of `num_bytes`. Raises HeaderError, OSError."""
+    """Raises HeaderError, OSError."""
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if num_bytes < LENGTH_BYTES or length > num_bytes - LENGTH_BYTES:
         raise HeaderError(f"its header should take {length:,} bytes, the file has {num_bytes:,}")
@@ -118,7 +114,7 @@ def read_raw_header(file: BinaryIO, num_bytes: int) -> bytes:
 def parse_header(
     raw: bytes, num_bytes: int, check: Callable[[], None] = lambda: None
 ) -> tuple[Any, dict[str, StoredTensor]]:
-    """The metadata, unchecked, and the tensors of a file of `num_bytes` with this JSON text. Raises
+    """Metadata, unchecked, and tensors of a file of `num_bytes` with this JSON text. Raises
     HeaderError unless they cover the data without gaps."""
     try:
         # Decoded here because `json` would accept UTF-16 and a byte order mark in bytes.
@@ -140,10 +136,8 @@ def parse_header(
 def write_header(
     metadata: Mapping[str, str], tensors: Iterable[tuple[str, torch.dtype, tuple[int, ...]]]
 ) -> bytes:
-    """The bytes before the data of `tensors`, which follow in this order.
-
-    There is one spelling: keys are sorted, and spaces align the data.
-    """
+    """The bytes before the data of `tensors`, which follow in this order. There is one spelling:
+    keys are sorted, and spaces align the data."""
     header: dict[str, Any] = {_METADATA: metadata}
     start = 0
     for name, dtype, shape in tensors:
@@ -198,7 +192,6 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
 
 
 def _check_cover(tensors: Mapping[str, StoredTensor], data_start: int, num_bytes: int) -> None:
-    """Raises HeaderError unless every byte of the data belongs to exactly one tensor."""
     place, before = data_start, ""
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start < place:

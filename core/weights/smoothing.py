@@ -1,9 +1,8 @@
 """Smoothing: large scales of a norm migrate into the columns of the matrices after it.
 
-A group of a quantised matrix has one scale. Where a norm multiplies a channel by thirty, it also
-multiplies the error of its small weights. So the norm gives up a power of two of such a channel and
-the matrices' columns take it, exactly. (The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438,
-and Wei et al. 2022, arXiv:2209.13325.)
+A group of a quantised matrix has one scale, and a norm that multiplies a channel by thirty
+multiplies the error of its small weights too. So it gives up a power of two of such a channel,
+which the columns take exactly (after SmoothQuant, arXiv:2211.10438).
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _MOST = 16  # as an exponent of two
 
 @dataclass(frozen=True, slots=True)
 class InputNorm:
-    """The norm whose result a matrix reads: it multiplies by the tensor `name` plus `offset`."""
+    """The norm whose result a matrix reads: multiplies by the tensor `name` plus `offset`."""
 
     name: str
     offset: float
 
 
 def migrating_scales(scale: Tensor) -> Tensor:
-    """The part of a norm's factors [width] float32 that migrates: for each channel 1, or a power of
+    """The part of a norm's factors [width] float32 that migrates: for each channel 1 or a power of
     two from 4 on, the same on every device."""
     sizes = scale.detach().cpu().abs()
     ratios = sizes / sizes.median()
@@ -37,6 +36,6 @@ def migrating_scales(scale: Tensor) -> Tensor:
 
 
 def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
-    """Pairs (norm of a reader, true if it takes its scales): all readers must take them."""
+    """Pairs (norm of a reader, true if it takes its scales): all readers must."""
     known = [(norm.name, takes) for norm, takes in readers if norm is not None]
     return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

@@ -49,6 +49,8 @@ class TensorSpec:
     """The file has inputs before outputs of each matrix of a stack."""
     in_file: bool = False
     """A table that is too large for memory: its rows are read from the file."""
+    packed: bool = False
+    """Stored in a published format whose rows can't be looked up in the file."""
     blocks: StoredFormat | None = None
     """The format in which a matrix is in its file and stays; None for a format of the model."""
 
@@ -61,7 +63,8 @@ class TensorSpec:
         return count * self.format(formats).num_bytes(shape, self.dtype)
 
     def stays_in_file(self, formats: WeightFormats) -> bool:
-        return self.use == Use.TABLE and (self.in_file or formats.rows_from_file)
+        from_file = self.in_file or formats.rows_from_file
+        return self.use == Use.TABLE and from_file and not self.packed
 
     @property
     def stored_shape(self) -> Shape:
@@ -90,14 +93,15 @@ def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
         return 0 if spec.stays_in_file(formats) else spec.num_bytes
     weight_format = spec.format(formats)
-    looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
+    from_file = formats.rows_from_file and not spec.packed
+    looked_up = Use.TABLE in spec.use and not from_file and not weight_format.is_plain
     scaled = isinstance(weight_format, BlockFormat) and weight_format.type is GGUFType.NVFP4
     scales = spec.shape[0] * torch.float32.itemsize if scaled else 0
     return spec.held_bytes(formats) + scales + (spec.num_bytes if looked_up else 0)
 
 
 def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
-    """The bytes that one slice takes besides while it is transposed or quantised."""
+    """What one slice takes besides while it is transposed or quantised."""
     if Use.MATRIX not in spec.use:
         return 0
     copies = spec.transposed + (not spec.format(formats).is_plain)
@@ -124,11 +128,8 @@ def _numbers_bytes(spec: TensorSpec, whole: int, formats: WeightFormats) -> int:
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
-    """The numbers of rows of the slices in which a tensor is read; a stack in whole matrices.
-
-    A stack is sliced even if it stays plain: its matrices are packed one by one, and would be in
-    memory twice.
-    """
+    """The rows of each slice in which a tensor is read; a stack in whole matrices, sliced even if
+    it stays plain: its matrices are packed one by one, and would be in memory twice."""
     held = Use.TABLE in spec.use and not formats.rows_from_file
     plain = spec.stack is None and spec.format(formats).is_plain
     whole = held or plain or Use.MATRIX not in spec.use

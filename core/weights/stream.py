@@ -1,8 +1,6 @@
-"""Reads one weights file once, front to back, straight into tensors, and digests it meanwhile.
-
-Files are not mapped: if another program truncates a mapped file, the process ends. Besides the
-tensors, memory holds a few pieces of `PIECE_BYTES`.
-"""
+"""Reads one weights file once, front to back, straight into tensors, and digests it meanwhile. It
+isn't mapped: a program that truncates a mapped file ends the process. Memory also holds a few
+pieces of `PIECE_BYTES`."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def fill(file: FileIO, view: memoryview, path: Path) -> None:
 
 
 class OpenFiles:
-    """Files that are open from the first read to `close`, which calls `advance` for bytes read."""
+    """Files open from the first read to `close`; `advance` gets the bytes read."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
         self._advance = advance
@@ -58,7 +56,7 @@ class OpenFiles:
             file.close()
 
     def read(self, path: Path, start: int, view: memoryview) -> None:
-        """Fill `view` from byte `start` on. Raises BrokenWeightsError, MissingFileError."""
+        """Raises BrokenWeightsError, MissingFileError."""
         try:
             file = self.file(path)
             file.seek(start)
@@ -161,7 +159,7 @@ class _FileStream:
             start += count
 
     def _read_into(self, view: memoryview) -> None:
-        """They are digested on return and may be changed."""
+        """Digested on return, so they may be changed."""
         for start in range(0, len(view), PIECE_BYTES):
             piece = view[start : start + PIECE_BYTES]
             self._next(piece)
@@ -189,10 +187,8 @@ class _FileStream:
 
 
 class _BackgroundDigest:
-    """Digests in another thread, because that takes longer than reading the file.
-
-    The data of an update must not change until `behind` more updates have followed.
-    """
+    """In another thread, because digesting takes longer than reading. The data of an update must
+    not change until `behind` more updates have followed."""
 
     def __init__(self, behind: int) -> None:
         self._behind = behind

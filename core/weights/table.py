@@ -1,7 +1,4 @@
-"""Tables of which single rows are looked up: in memory, or left in the weights file.
-
-A token reads one row of embeddings, 2 KB for 1,500 MB of matrices.
-"""
+"""Tables of which single rows are looked up: in memory, or left in the weights file."""
 
 from __future__ import annotations
 
@@ -30,11 +27,9 @@ class HeldTable:
 
 
 class FileTable:
-    """A table [rows, width] that stays in a file, from byte `start`, as numbers of type `stored`.
-
-    The file is held open, so it may be moved or deleted. After a write it is refused, because its
-    rows may differ from those that were digested.
-    """
+    """Rows [rows, width] in a file from byte `start`, as numbers of type `stored`. The file is held
+    open, so it may be moved or deleted; after a write it is refused: rows may differ from those
+    that were digested."""
 
     def __init__(
         self,
@@ -45,8 +40,8 @@ class FileTable:
         dtype: torch.dtype,
         row_bytes: int | None = None,
     ) -> None:
-        """`file` may be closed afterwards, but not read while rows are. `row_bytes` is the size of
-        rows that aren't stored as numbers of a type."""
+        """`file` may be closed afterwards, but not read while rows are. `row_bytes`: of rows that
+        aren't numbers of a type."""
         self._name = Path(str(file.name)).name
         self._start, self._shape = start, shape
         self._stored, self._dtype = stored, dtype
@@ -71,11 +66,10 @@ class FileTable:
             raise self._changed()
         if not data:
             return torch.empty(0, self._shape[1], dtype=self._dtype, device=ids.device)
-        rows = self._decoded(data).view(len(numbers), -1)
-        return rows.to(ids.device, self._dtype)
+        return self._decoded(data, numbers).to(ids.device, self._dtype)
 
-    def _decoded(self, data: bytearray) -> Tensor:
-        return torch.frombuffer(data, dtype=self._stored)
+    def _decoded(self, data: bytearray, numbers: list[int]) -> Tensor:
+        return torch.frombuffer(data, dtype=self._stored).view(len(numbers), -1)
 
     def _read(self, number: int, row: memoryview) -> None:
         if not 0 <= number < self._shape[0]:

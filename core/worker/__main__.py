@@ -1,5 +1,5 @@
-"""`python -m core.worker`, the engine's process: a reader thread parses commands, the main thread
-computes, a side thread describes pictures and counts tokens."""
+"""`python -m core.worker`, the engine's process: one thread parses commands, the main one computes,
+a third describes pictures and counts tokens."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from core.api.commands import (
     Ping,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
-from core.api.events import Answer, Done, Event, Failed, Finished, Hello, Last, Prepared
+from core.api.events import Answer, Beat, Done, Event, Failed, Finished, Hello, Last, Prepared
 from core.client.codec import decode, encode, read_frame
 from core.client.programs import become_child
 from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
-from core.watchdog import Heartbeat
 from core.worker.inbox import Entry, Inbox, Work
 
 if TYPE_CHECKING:
@@ -74,8 +73,8 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. If it is too large, raise ProtocolError, or send that error as a request's
-        last event."""
+        """Send an event. If it is too large, a request's last event becomes a Failed; others raise
+        ProtocolError."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -89,7 +88,7 @@ class Outbox:
 
 class IdleWriter:
     """Writes contexts to disk when idle, a segment at a time. `wait_s` is the wait before the next
-    `step`, None for ever. With `checks`, invariants are asserted at the end."""
+    `step`, None for ever. `checks` asserts invariants at the end."""
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -121,11 +120,9 @@ class Worker:
         self._handlers = engine.handlers(outbox.emit)
         self._inbox = Inbox(outbox.emit)
         self._idle = IdleWriter(engine, checks)
-        self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
         self._side_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="side")
 
     def run(self) -> None:
-        self._heartbeat.start()
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
             entry = self._inbox.take(self._idle.wait_s)
@@ -163,7 +160,9 @@ class Worker:
         if isinstance(command, Cancel):
             self._inbox.cancel(command.target)
         elif isinstance(command, Ping):
-            self._heartbeat.beat()
+            progress, limit_s = watchdog.progress(), watchdog.step_limit_s()
+            busy = self._inbox.busy
+            self._outbox.emit(Beat(busy=busy, progress=progress, step_limit_s=limit_s))
         elif isinstance(command, OfPicture | CountTokens | EditReply):
             self._side_thread.submit(self._answer_aside, command)
         else:
@@ -187,8 +186,8 @@ class Worker:
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias that lasts as
-    long as the process."""
+    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias for this
+    process's life."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
@@ -201,7 +200,7 @@ def log_line(command: Command, last: Event, clock: Callable[[], float] = time.ti
 
 
 def _alias(chat: str | None) -> str | None:
-    """Salted, so that the log may outlive a deleted chat."""
+    """Salted: the log may outlive a deleted chat."""
     if chat is None:
         return None
     return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()

@@ -1,4 +1,4 @@
-"""The queue in front of the engine. Any thread may add or cancel work; the main thread takes it."""
+"""The queue in front of the engine. Any thread adds or cancels work; the main thread takes it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from core.api.commands import Answered, Forget, Generate, IdleWork, Predict
 from core.api.errors import RequestCancelled
-from core.api.events import Answer, Event, Failed, Finished, Queued
+from core.api.events import Event, Failed, Finished, Last, Queued
 from core.engine.cancel import CancelFlag
 
-Work = Answered[Answer]
+Work = Answered[Last]
 
 
 @dataclass(eq=False)
@@ -27,7 +28,6 @@ class Entry:
 
     @property
     def guest(self) -> bool:
-        """A program's request, which comes after the window's."""
         return bool(getattr(self.work, "guest", False))
 
     def idle_for(self, chat: str | None) -> bool:
@@ -35,8 +35,8 @@ class Entry:
 
 
 class Inbox:
-    """The window's requests in order, then guests', then predictions and idle work, which a request
-    interrupts and which then resumes. Forgetting a chat stops its idle work for good."""
+    """The window's requests in order, then guests', then predictions and idle work, which requests
+    interrupt and which then resumes. Forgetting a chat stops its idle work for good."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -53,9 +53,9 @@ class Inbox:
             elif entry.idle:
                 _insert(self._idle, entry)
             else:
-                _insert(self._waiting, entry)
+                place = _insert(self._waiting, entry)
                 self._interrupt_idle()
-                self._tell_place_of(entry)
+                self._tell_places(place)
             if isinstance(work, Forget) and work.chat != "":
                 self._stop_idle(work.chat)
             self._changed.notify()
@@ -79,7 +79,7 @@ class Inbox:
         return self._running is not None or bool(self._waiting)
 
     def take(self, wait_s: float | None = None) -> Entry | None:
-        """Mark work as running; None if none has come within `wait_s` seconds."""
+        """Mark work as running; None if there is none within `wait_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._waiting or self._idle, wait_s):
                 return None
@@ -88,7 +88,7 @@ class Inbox:
             return self._running
 
     def done(self, last: Event) -> bool:
-        """False if the work was interrupted and queued again."""
+        """False if the work was interrupted and is queued again."""
         with self._changed:
             entry, self._running = self._running, None
             assert entry is not None
@@ -113,27 +113,19 @@ class Inbox:
         entry.interrupted = False
         entry.flag.set()
 
-    def _tell_place_of(self, entry: Entry) -> None:
-        if self._waiting[-1] is not entry:
-            self._tell_places()
-            return
-        busy = self._running is not None and not self._running.idle
-        ahead = len(self._waiting) - 1 + busy
-        if ahead and isinstance(entry.work, Generate):
-            self._emit(Queued(request=entry.work.request, ahead=ahead))
-
-    def _tell_places(self) -> None:
+    def _tell_places(self, first: int = 0) -> None:
         # Idle work makes way at once and delays no request.
-        first = int(self._running is not None and not self._running.idle)
-        for ahead, entry in enumerate(self._waiting, start=first):
-            if ahead and isinstance(entry.work, Generate):
+        running = int(self._running is not None and not self._running.idle)
+        for place, entry in enumerate(islice(self._waiting, first, None), start=first):
+            if (ahead := place + running) and isinstance(entry.work, Generate):
                 self._emit(Queued(request=entry.work.request, ahead=ahead))
 
 
-def _insert(queue: deque[Entry], entry: Entry) -> None:
-    """Last of its kind: the window's requests, then the guests'."""
-    guests = 0 if entry.guest else sum(each.guest for each in queue)
-    queue.insert(len(queue) - guests, entry)
+def _insert(queue: deque[Entry], entry: Entry) -> int:
+    """The window's work comes before guests'. Returns the place."""
+    place = len(queue) - (0 if entry.guest else sum(each.guest for each in queue))
+    queue.insert(place, entry)
+    return place
 
 
 def cancelled(work: Work) -> Event:

@@ -1,12 +1,10 @@
-"""Actions on the shown chat: send, stop, regenerate, edit, continue, delete, choose a version."""
+"""Actions on the shown chat: send, stop, edit, delete, continue, regenerate."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
-from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Signal
 
 from core.api.chat import AssistantMessage, Conversation, ReplyIds
 from core.api.commands import EditReply
@@ -14,7 +12,6 @@ from core.api.errors import NoVisionError, WaymarkError
 from core.api.model_info import ModelInfo
 from desktop.chat.conversation import api_message, before_reply, conversation_of
 from desktop.chat.drafts import Drafts
-from desktop.chat.markdown.conversion import html_parser, plain_text
 from desktop.chat.message_queue import MessageQueue
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
@@ -24,7 +21,7 @@ from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Services
-from desktop.store.tables import message_tree, messages
+from desktop.store.tables import fields, message_tree, messages
 from desktop.store.tables.message_tree import Moved
 from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import (
@@ -42,8 +39,8 @@ class ChatController(ShownChat):
     """A message is stored before the engine gets it.
 
     `refused(str)`: why nothing was sent. `said(str)`: why nothing was done.
-    `deleted(DeletedMessages)`: messages went to the trash. `moved(Moved)`: messages follow another
-    version now.
+    `deleted(DeletedMessages)`: they went to the trash. `moved(Moved)`: they follow another version
+    now.
     """
 
     refused = Signal(str)
@@ -60,7 +57,7 @@ class ChatController(ShownChat):
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
-        """Picture files that unsent messages need."""
+        """The picture files that unsent messages need."""
         sending = [each for draft in self._sending.values() for each in draft.ready_pictures()]
         return self.drafts.digests() | {each.digest for each in sending}
 
@@ -83,7 +80,7 @@ class ChatController(ShownChat):
             self.replies.stop(self.running.message)
 
     def regenerate(self, message: int) -> None:
-        """Write another reply in place of this one, or a reply to this message."""
+        """Write another version of this reply, or a reply to this message."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -99,7 +96,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), tr("Continuing a reply"))
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message with the pictures of its draft, or store a reply's."""
+        """Send another version of a message with its draft's pictures, or store a reply's."""
         row = self.transcript.row_of(message)
         if row is None:
             return
@@ -116,7 +113,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._edit(row.message, text.strip(), shown), tr("Sending again"))
 
     def delete(self, message: int, answers: bool) -> None:
-        """Move a message to the trash, with `answers` also the replies to it."""
+        """With `answers` also the replies to it."""
         row = self.transcript.row_of(message)
         if row is not None:
             work = self._delete(row.message.chat, message, answers)
@@ -130,7 +127,7 @@ class ChatController(ShownChat):
             self._tasks.spawn(work, tr("Inserting messages"))
 
     def take_over(self, message: int) -> None:
-        """Move the messages that follow another version of this one here."""
+        """Move the messages that follow another version here."""
         row = self.transcript.row_of(message)
         if row is not None:
             self._tasks.spawn(self._take_over(row.message), tr("Moving messages"))
@@ -138,17 +135,14 @@ class ChatController(ShownChat):
     def move(self, moved: Moved) -> None:
         self._tasks.spawn(self._move(moved), tr("Moving messages"))
 
-    def copy(self, text: str, rich: bool) -> None:
-        self._tasks.spawn(self._copy(text, rich), tr("Copying a message"))
-
     def choose(self, message: int) -> None:
         chat = self.transcript.chat
         if chat is not None:
-            self._tasks.spawn(self._choose(chat, message), tr("Showing another version"))
+            work = self._change(chat, messages.choose, message)
+            self._tasks.spawn(work, tr("Showing another version"))
 
     def pictures_with(self, digest: str) -> tuple[Picture, ...]:
-        """Find the draft's, the chat's or the edited messages' pictures, whichever include this
-        one."""
+        """The pictures of the draft, the chat or the edited messages, whichever have this one."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
         for group in (self.draft.ready_pictures(), shown, self.drafts.edited_pictures()):
             pictures = {each.digest: each for each in group}
@@ -158,7 +152,7 @@ class ChatController(ShownChat):
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
         self._sending[chat] = draft
-        taken, sent = draft is not self.drafts.of(chat), False
+        taken, turn = draft is not self.drafts.of(chat), None
         try:
             if not draft.complete and not taken:
                 self.refused.emit(tr("The message will be sent once its files are ready."))
@@ -168,28 +162,27 @@ class ChatController(ShownChat):
                     taken = True
                     self.drafts.put(chat, self.drafts.fresh(chat))
                     self.draft_changed.emit()
-                sent = await self._store_and_begin(chat, draft)
-            if taken and not sent:
-                self.drafts.of(chat).queued.insert(0, draft)
+                turn = await self._store(chat, draft)
+                if turn is not None:
+                    await self._begin(turn)
         finally:
-            self._sent(draft)
-            if not sent:
+            sending = self._sending.items()
+            self._sending = {key: each for key, each in sending if each is not draft}
+            if turn is None:
                 # The composer shows what was refused; the user decides again.
+                if taken:
+                    self.drafts.of(chat).queued.insert(0, draft)
                 self.queue.take_all_back(chat)
 
-    def _sent(self, draft: Draft) -> None:
-        self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
-
-    async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
-        """Returns False if the message could not be stored."""
-        text, shown, left = draft.text.strip(), draft.attachments(), self.drafts.left(chat)
+    async def _store(self, chat: int | None, draft: Draft) -> Turn | None:
+        """None if the message could not be stored."""
         try:
             turn = await self._database.run(
                 messages.append_turn,
                 chat,
-                text,
-                shown,
-                left,
+                draft.text.strip(),
+                draft.attachments(),
+                self.drafts.left(chat),
                 draft.key,
                 draft.begin,
                 self._remote.new_chats if chat is None else None,
@@ -199,7 +192,7 @@ class ChatController(ShownChat):
             text = tr("{title}: {message} The message was not sent.")
             title, message = in_language(error.info().title), in_language(error.message)
             self.refused.emit(text.format(title=title, message=message))
-            return False
+            return None
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # With what was typed meanwhile.
@@ -207,12 +200,11 @@ class ChatController(ShownChat):
             self.drafts.put(turn.chat, typed)
             self.drafts.put(None, self.drafts.fresh(None))
             self.drafts.save_soon(typed)
-        await self._begin(turn)
-        return True
+        return turn
 
     @property
     def _here(self) -> ModelInfo | None:
-        """None for a chat on a server, which says itself what it can't take."""
+        """None for a chat on a server, which says itself what it refuses."""
         return self._engine.model if self.place is None else None
 
     def _sendable(self, draft: Draft) -> bool:
@@ -260,15 +252,15 @@ class ChatController(ShownChat):
     async def _edit_reply(self, message: Message, text: str) -> None:
         if text != message.text:
             await self.replies.stop_chat(message.chat)
-            ids = await self.edited_ids(message, messages.storable(text))
+            ids = await self.edited_ids(message, fields.storable(text))
             await self._database.run(message_tree.edit_reply, message, text, ids)
         self.drafts.end_edit(message.id)
         await self.show_again(message.chat)
         self.stored.emit()
 
     async def edited_ids(self, message: Message, text: str) -> ReplyIds | None:
-        """The ids of a reply with another text, so that the part before the edit is reused; None
-        without the model that wrote it."""
+        """Keep the ids before the edit, so that they are reused; None without the model that wrote
+        the reply."""
         reply, model = api_message(message, self._blobs.path), self._engine.model
         ids = message.reply.ids if message.reply else None
         if model is None or ids is None or ids.tokenizer != model.tokenizer:
@@ -289,8 +281,7 @@ class ChatController(ShownChat):
 
     async def _insert(self, chat: int, parent: int | None, question: str, answer: str) -> None:
         await self.replies.stop_chat(chat)
-        await self._database.run(message_tree.insert, chat, parent, question, answer)
-        await self.show_again(chat)
+        await self._change(chat, message_tree.insert, chat, parent, question, answer)
         self.stored.emit()
 
     async def _take_over(self, message: Message) -> None:
@@ -303,21 +294,7 @@ class ChatController(ShownChat):
 
     async def _move(self, moved: Moved) -> None:
         await self.replies.stop_chat(moved.chat)
-        await self._database.run(message_tree.move, moved)
-        await self.show_again(moved.chat)
-
-    async def _copy(self, text: str, rich: bool) -> None:
-        # Parsing a long text takes longer than the window may wait.
-        run = asyncio.get_running_loop().run_in_executor
-        data = QMimeData()
-        data.setText(await run(None, plain_text, text))
-        if rich:
-            data.setHtml(await run(None, html_parser().render, text))
-        QGuiApplication.clipboard().setMimeData(data)
-
-    async def _choose(self, chat: int, message: int) -> None:
-        await self._database.run(messages.choose, message)
-        await self.show_again(chat)
+        await self._change(moved.chat, message_tree.move, moved)
 
     async def _begin(self, turn: Turn) -> None:
         await self.drafts.store_instructions()

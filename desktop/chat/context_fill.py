@@ -1,4 +1,4 @@
-"""How full a chat and its draft make the context, and which turns could be left out.
+"""How full a chat and its draft make the context, and which turns to leave out.
 
 Messages that no request has counted are estimated.
 """
@@ -40,11 +40,9 @@ PICTURE_TOKENS = 256
 
 @dataclass(frozen=True, slots=True)
 class ContextFill:
-    """`costs` are the tokens of the messages in the prompt, `system` those before them.
-
-    `turns`: places of the user messages. `refused`: the last request did not fit. `cut_off`: the
-    last reply filled the context.
-    """
+    """`costs` are tokens of the messages in the prompt, `system` those before them, `turns` the
+    places of user messages. `refused`: the last request did not fit. `cut_off`: the last reply
+    filled the context."""
 
     limit: int
     system: int
@@ -114,13 +112,13 @@ def ids_in_prompt(chat_path: ChatPath) -> tuple[int, ...]:
 
 
 def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
-    """A multiple of the grid that holds the chat and a reply; None if that is too long."""
+    """A multiple of the grid that holds the chat and a reply, if the model can."""
     wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
     return wanted if fill.limit < wanted <= model.model_context_length else None
 
 
 def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | None:
-    """The last message to leave out; `before` is kept while it suffices."""
+    """The last message to leave out: `before` while it suffices."""
     messages = chat_path.in_prompt
     places = {messages[place - 1].id: place for place in fill.turns[1:]}
     if before in places and fill.left_from(places[before]) <= MOST_LEFT * fill.limit:
@@ -130,7 +128,7 @@ def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | No
 
 
 def fill_words(fill: ContextFill, model: ModelInfo) -> str:
-    """Returns '' while there is enough room."""
+    """'' while there is enough room."""
     if fill.alone:
         fits = longer_context(fill, model) is not None
         alone = fill.left_from(fill.turns[-1]) - fill.system
@@ -173,7 +171,7 @@ def _alone_text(tokens: int, limit: int, longest: int | None) -> str:
 
 
 def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
-    """By message, from the last answered request; and the tokens before the first message."""
+    """By message, in the last answered request, and the tokens before the first one."""
     for place in range(len(chat_path.path) - 1, -1, -1):
         reply = chat_path.path[place].reply
         if reply is not None and reply.stats is not None and reply.stats.message_starts:
@@ -182,7 +180,7 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 
 
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
-    """If their number is even, the last message is the part of the reply that was continued."""
+    """If their number is even, the last message is the continued part of the reply."""
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
     told = alternating(path[: place + 1])
@@ -207,7 +205,6 @@ def _estimate(message: Message) -> int:
 
 
 def estimate(text: str) -> int:
-    """Rather too many tokens than too few."""
     return len(text.encode()) // BYTES_PER_TOKEN + GLUE_TOKENS
 
 
@@ -220,8 +217,6 @@ class DraftTokens:
 
 
 class DraftSize(Controller):
-    """Counts one text at a time."""
-
     changed = Signal()
 
     def __init__(self, services: Services, chat: ShownChat) -> None:

@@ -1,4 +1,4 @@
-"""The engine's view of a chat: its messages as a `Conversation`."""
+"""A chat's messages as the engine's `Conversation`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ EMPTY: tuple[UserMessage, AssistantMessage] = (
 def conversation_of(
     chat_path: ChatPath, picture_path: PathOf, asked: UserMessage | None = None
 ) -> Conversation:
-    """The instructions, the messages in the prompt, and `asked`."""
     told = alternating(chat_path.in_prompt)
     messages = [
         EMPTY[place % 2] if message is None else api_message(message, picture_path)
@@ -52,8 +51,8 @@ def conversation_of(
 
 
 def before_reply(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """The conversation that a new reply answers. A deleted question is replaced by an empty one,
-    which the engine refuses: otherwise it would continue a reply."""
+    """For a deleted question an empty one, which the engine refuses: otherwise it would continue a
+    reply."""
     told = chat_path.in_prompt
     answered = not told or told[-1].is_reply
     return conversation_of(chat_path, picture_path, EMPTY[0] if answered else None)
@@ -68,8 +67,8 @@ def api_message(message: Message, picture_path: PathOf) -> ApiMessage:
 
 
 def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) -> UserMessage:
-    """Documents come first, then pictures, so another question leaves them as they were. An empty
-    question follows a document alone, which then ends where it always does."""
+    """Documents first, then pictures: another question leaves them as they were. After a document
+    alone comes an empty question, so that it ends where it always does."""
     documents = [
         TextPart(text=f"{prompt_text(each)}\n\n") for each in shown if isinstance(each, Document)
     ]
@@ -82,3 +81,12 @@ def draft_message(text: str, shown: Sequence[Attachment], picture_path: PathOf) 
     if text or not pictures:
         content.append(TextPart(text=text))
     return UserMessage(content=tuple(content))
+
+
+def has_pictures(conversation: Conversation) -> bool:
+    return any(
+        part.type == "image"
+        for message in conversation.messages
+        if message.role == "user"
+        for part in message.content
+    )

@@ -1,4 +1,4 @@
-"""Unsent text: drafts and instructions, which are stored, and edits in memory."""
+"""Unsent text: drafts and instructions, which are stored, and edits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from PySide6.QtCore import QTimer
 from desktop.documents.documents import DocumentController
 from desktop.engine.tasks import attempted
 from desktop.i18n import tr
-from desktop.pictures.draft import Draft, DraftDocument
+from desktop.pictures.draft import Draft, DraftDocument, DraftPicture
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
-from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables import chats, drafts
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Attachment, Begin, Message, Picture
 
@@ -57,15 +57,14 @@ class Drafts:
         return self._drafts[chat]
 
     def fresh(self, chat: int | None) -> Draft:
-        """A new chat's draft has what the default preset says."""
-        if chat is not None:
-            return Draft()
+        """A new chat begins with the default preset."""
         draft = Draft()
-        draft.begin_with(self._settings.settings.presets.begin)
+        if chat is None:
+            draft.begin_with(self._settings.settings.presets.begin)
         return draft
 
     def put(self, chat: int | None, draft: Draft) -> None:
-        """Replace a draft whose stored copy went with the message that was sent."""
+        """Call when a sent message took the stored draft with it."""
         self._drafts[chat] = draft
         self._changed.discard(chat)
 
@@ -120,7 +119,7 @@ class Drafts:
     def _with(self, draft: Draft, shown: Sequence[Attachment]) -> Draft:
         for each in shown:
             if isinstance(each, Picture):
-                draft.pictures.append(self.pictures.draft_picture(each))
+                draft.pictures.append(DraftPicture(each.name, each))
             else:
                 draft.documents.append(DraftDocument(each.name, document=each))
         return draft
@@ -145,7 +144,6 @@ class Drafts:
     # Instructions.
 
     def instruct(self, chat: int | None, system: str) -> None:
-        """`chat` None is a new chat."""
         if chat is None:
             self.of(None).system = system
             self._changed.add(None)
@@ -155,14 +153,14 @@ class Drafts:
         self._start()
 
     def instructions(self, chat: int) -> str | None:
-        """None unless they were typed since the start."""
+        """None unless typed since the start."""
         return self._typed.get(chat)
 
     async def store_instructions(self) -> None:
         """Call before a request reads them. Raises StoreError."""
         for chat in list(self._unstored):
             system = self._typed[chat]
-            await self._database.run(chats.instruct, chat, messages.storable(system))
+            await self._database.run(chats.instruct, chat, system)
             # More may have been typed meanwhile.
             if self._typed.get(chat) == system:
                 self._unstored.discard(chat)

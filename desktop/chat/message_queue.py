@@ -1,4 +1,4 @@
-"""Messages that wait for a reply to end, and the lines that show them in the composer."""
+"""Messages that wait for a reply to end."""
 
 from __future__ import annotations
 

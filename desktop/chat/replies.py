@@ -1,28 +1,21 @@
-"""Replies in progress, each from waiting for the model to its stored end."""
+"""Replies in progress, from waiting for the model to the stored end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import Signal
 
 from core.api.chat import Conversation
 from core.api.commands import Generate
 from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
-from core.api.events import (
-    Answer,
-    Failed,
-    Finished,
-    FinishReason,
-    Generated,
-    Prefilling,
-    Queued,
-)
+from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Queued
 from core.client.requests import Request
 from core.remote.connection import host_of
 from core.remote.messages import Place
+from desktop.chat.conversation import has_pictures
 from desktop.chat.transcript import Length, LiveReply
 from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.engine.tasks import attempted
@@ -30,7 +23,7 @@ from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.services import Controller, Services
 from desktop.store.settings import with_own
-from desktop.store.tables import messages
+from desktop.store.tables import replies
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
 
 SAVE_EVERY_S = 1.0
@@ -38,14 +31,10 @@ SAVE_EVERY_S = 1.0
 STOP_PATIENCE_S = 10.0
 # How long deleting or editing waits for the replies it stops.
 ALL_STOPPED_PATIENCE_S = 5.0
-STATES: dict[FinishReason, ReplyState] = {
-    "cancelled": ReplyState.STOPPED,
-    "error": ReplyState.FAILED,
-}
 
 
 class Replies(Controller):
-    """Switching chats cancels none.
+    """They go on when another chat is shown.
 
     `streamed(message)`: more text. `progressed(live)`: new status or numbers. `ended(live, text,
     reply)`: as stored.
@@ -62,7 +51,7 @@ class Replies(Controller):
         self._runs: dict[int, ReplyRun] = {}
 
     def begin(self, live: LiveReply, conversation: Conversation, of: ChatPath) -> None:
-        """Have it written here or at the chat's place, with the chat's own settings."""
+        """Have it written here or at the chat's place, with the chat's settings."""
         message = live.message
         live.grown.connect(lambda: self.streamed.emit(message))
         run = ReplyRun(live, conversation, of, self._services, self)
@@ -99,7 +88,7 @@ class Replies(Controller):
 
 
 class ReplyRun:
-    """Stores the reply once a second while it grows; `task` runs `run`."""
+    """Stores the reply once a second while it grows."""
 
     def __init__(
         self,
@@ -134,8 +123,7 @@ class ReplyRun:
                 last = await self._remote_end(self._place)
         finally:
             saver.cancel()
-        remote = self._place is not None
-        self._end = text, reply = ending(self._live, last, remote=remote)
+        self._end = text, reply = self._live.ending(last, remote=self._place is not None)
         try:
             await self._store(text, reply)
         except WaymarkError:
@@ -161,7 +149,7 @@ class ReplyRun:
         await self._store(*(self._end or (self._live.text, stopped)))
 
     async def _store(self, text: str, reply: Reply) -> None:
-        await self._database.run(messages.save_reply, self._live.message, text, reply)
+        await self._database.run(replies.save, self._live.message, text, reply)
 
     async def _save_repeatedly(self) -> None:
         live, stored = self._live, None
@@ -179,7 +167,7 @@ class ReplyRun:
             await self._store(live.text, live.so_far(ReplyState.RUNNING))
         else:
             text, reply = live.gained(stored)
-            await self._database.run(messages.append_to_reply, live.message, text, reply)
+            await self._database.run(replies.append, live.message, text, reply)
         return length
 
     async def _last_event(self) -> Finished | ErrorInfo | None:
@@ -196,17 +184,21 @@ class ReplyRun:
         return None
 
     async def _model_ready(self) -> bool:
-        """False if the user stopped the reply meanwhile."""
-        stopped = asyncio.ensure_future(self._stopped.wait())
+        while not has_model(self._engine.status) and not self._stopped.is_set():
+            self._say(self._engine.status.waiting_words())
+            changed = asyncio.ensure_future(self._engine.until_other())
+            self._engine.wake()
+            await self._until_stopped(changed)
+        return not self._stopped.is_set()
+
+    async def _until_stopped(self, work: asyncio.Future[Any]) -> bool:
+        """False if the user stopped the reply first, which cancels the work."""
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stopped.wait())
         try:
-            while not has_model(self._engine.status) and not stopped.done():
-                self._say(self._engine.status.waiting_words())
-                changed = asyncio.ensure_future(self._engine.until_other())
-                self._engine.wake()
-                await asyncio.wait({changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-            return not stopped.done()
+            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return work.done()
         finally:
+            work.cancel()
             stopped.cancel()
 
     def _refusal(self) -> ErrorInfo | None:
@@ -233,17 +225,12 @@ class ReplyRun:
         asking = asyncio.ensure_future(
             self._remote.ask(self._command(self._settings.thinking), place)
         )
-        stopped = asyncio.ensure_future(self._stopped.wait())
+        if not await self._until_stopped(asking):
+            return None
         try:
-            await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                return None
             self._request = asking.result()
         except WaymarkError as error:
             return error.info()
-        finally:
-            asking.cancel()
-            stopped.cancel()
         if self._stopped.is_set():
             self.stop()
         return await self._follow(self._request)
@@ -291,42 +278,6 @@ class ReplyRun:
     def _say(self, status: str) -> None:
         self._live.status = status
         self._replies.progressed.emit(self._live)
-
-
-def ending(
-    live: LiveReply, last: Finished | ErrorInfo | None, *, remote: bool = False
-) -> tuple[str, Reply]:
-    """The final text and record; without `last` nothing was sent."""
-    # Servers give no ids, or those of their own tokenizer.
-    begun = isinstance(last, Finished) and (last.reply.ids or remote)
-    if isinstance(last, Finished) and begun:
-        return last.reply.text, Reply(
-            state=STATES.get(last.reason, ReplyState.COMPLETE),
-            reasoning=last.reply.reasoning,
-            ids=last.reply.ids,
-            finish_reason=last.reason,
-            stats=last.stats,
-            format=live.format,
-            model=live.model,
-            edited=live.edited,
-        )
-    # Stopped before the engine had its prompt; a continued reply keeps its text.
-    if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
-        reply = live.so_far(ReplyState.STOPPED)
-        return live.text, replace(reply, finish_reason="cancelled")
-    # A reply that an error cut short keeps what has arrived, as a stopped one.
-    arrived = live.text or live.reasoning
-    state = ReplyState.STOPPED if arrived else ReplyState.FAILED
-    return live.text, replace(live.so_far(state, last), finish_reason="error")
-
-
-def has_pictures(conversation: Conversation) -> bool:
-    return any(
-        part.type == "image"
-        for message in conversation.messages
-        if message.role == "user"
-        for part in message.content
-    )
 
 
 def has_model(status: EngineStatus) -> bool:

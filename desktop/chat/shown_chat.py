@@ -1,8 +1,8 @@
-"""The chat on screen: rows, draft, options, and whether a reply is in progress."""
+"""The chat on screen: rows, draft, options, the reply in progress."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from PySide6.QtCore import Signal
 
 from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
-from desktop.chat.data.reading import Kind, text_of
+from desktop.chat.data.formats import Kind, text_of
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply, Row, Transcript
@@ -25,10 +25,10 @@ from desktop.store.tables.records import Begin, ChatPath, Folder, Reply
 
 
 class ShownChat(Controller):
-    """Keeps the transcript in step with the store and the replies in progress.
+    """Keeps the transcript in step with the store and the replies.
 
     `shown(chat)`: another chat, or None. `draft_typed()`, `reply_typed(message, text)`: the user
-    paused typing. `busy_changed()`: the last reply has begun or ended. `placed()`: the next reply's
+    paused typing. `busy_changed()`: the last reply began or ended. `placed()`: the next reply's
     place may have changed.
     """
 
@@ -61,7 +61,7 @@ class ShownChat(Controller):
 
     @property
     def key(self) -> str:
-        """The chat's name in the engine's cache, or a new chat's."""
+        """The chat's name in the engine's cache; a new chat has one, too."""
         return self.draft.key if self.transcript.chat is None else self.shown_path.key
 
     @property
@@ -78,28 +78,30 @@ class ShownChat(Controller):
         return self.shown_path.system if typed is None else typed
 
     @property
+    def _options(self) -> Draft | ChatPath:
+        return self.drafts.of(None) if self.transcript.chat is None else self.shown_path
+
+    @property
     def format(self) -> ReplyFormat | None:
         """None for free text."""
-        chat = self.transcript.chat
-        return self.drafts.of(None).format if chat is None else self.shown_path.format
+        return self._options.format
 
     @property
     def own(self) -> Mapping[str, Any]:
-        """The chat's own values of settings, by their keys."""
-        chat = self.transcript.chat
-        return self.drafts.of(None).settings if chat is None else self.shown_path.settings
+        """The chat's own settings by their keys."""
+        return self._options.settings
 
     @property
     def folder(self) -> Folder | None:
-        chat = self.transcript.chat
-        return self.new_folder if chat is None else self.shown_path.folder
+        return self._options.folder
 
     @property
     def new_folder(self) -> Folder | None:
         return self.drafts.of(None).folder
 
     def begin_new_chats(self, folder: Folder | None, before: Begin, begin: Begin) -> None:
-        """New chats get the settings `begin`, unless the user has changed theirs from `before`."""
+        """Unless the user changed the present ones from `before`, new chats get the settings
+        `begin`."""
         draft = self.drafts.of(None)
         draft.folder = folder
         if draft.begin == before:
@@ -131,26 +133,27 @@ class ShownChat(Controller):
         return self._remote.new_chats if self.transcript.chat is None else self.shown_path.place
 
     def may_run_at(self, place: Place | None) -> bool:
-        """False if the user has to agree first that the shown chat is sent there."""
+        """False if the user has to agree first that the chat is sent there."""
         begun = self.transcript.chat is not None
         return place is None or not begun or place.address in self.shown_path.agreed
 
     def run_at(self, place: Place | None) -> None:
-        """The user has agreed to it."""
+        """Call once the user agreed."""
         chat = self.transcript.chat
         if chat is None:
             self._remote.place_new_chats(place)
             self.placed.emit()
             self.draft_changed.emit()
         else:
-            self._tasks.spawn(self._run_at(chat, place), tr("Choosing where replies are written"))
+            work = self._change(chat, chat_table.run_at, chat, place)
+            self._tasks.spawn(work, tr("Choosing where replies are written"))
 
-    async def _run_at(self, chat: int, place: Place | None) -> None:
-        await self._database.run(chat_table.run_at, chat, place)
+    async def _change(self, chat: int, work: Callable[..., object], *args: object) -> None:
+        await self._database.run(work, *args)
         await self.show_again(chat)
 
     def last_written(self, kind: Kind) -> str:
-        """The last format's text of this kind, or ''."""
+        """The text of the last format of this kind, or ''."""
         replies = [message.reply.format for message in self.shown_path.path if message.reply]
         known = [text_of(each) for each in (*replies, self.format) if each and each.kind == kind]
         written = self._written.get(self.transcript.chat, {})
@@ -166,10 +169,9 @@ class ShownChat(Controller):
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 
     async def open_at(self, chat: int, message: int) -> None:
-        """Show the path that leads to this message."""
+        """Show the path to this message."""
         self._wanted = chat
-        await self._database.run(messages.choose_path, message)
-        await self.show_again(chat)
+        await self._change(chat, messages.choose_path, message)
 
     def open_made(self, made: Fork) -> None:
         if made.text or made.shown:
@@ -198,13 +200,8 @@ class ShownChat(Controller):
             self.drafts.save(self.drafts.of(None))
             self.format_changed.emit()
         else:
-            self._tasks.spawn(
-                self._ask_for(chat, reply_format), tr("Storing the format of replies")
-            )
-
-    async def _ask_for(self, chat: int, reply_format: ReplyFormat | None) -> None:
-        await self._database.run(chat_table.ask_for, chat, reply_format)
-        await self.show_again(chat)
+            work = self._change(chat, chat_table.ask_for, chat, reply_format)
+            self._tasks.spawn(work, tr("Storing the format of replies"))
 
     def forget(self, chats: Collection[int]) -> None:
         self.drafts.forget(chats)
@@ -217,7 +214,7 @@ class ShownChat(Controller):
         self.open(None)
 
     def look_again(self, chat: int) -> None:
-        """Read the chat again if it is to be shown: it was changed elsewhere."""
+        """Read the chat again if it is shown: it changed elsewhere."""
         if chat == self._wanted:
             self._tasks.spawn(self.show_again(chat), tr("Opening a chat"))
 

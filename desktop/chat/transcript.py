@@ -1,4 +1,4 @@
-"""The rows of the shown chat, and the reply that grows in one of them."""
+"""The rows of the shown chat, and growing replies."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.errors import ErrorInfo
-from core.api.events import CUT_SHORT, Generated
+from core.api.events import CUT_SHORT, Finished, FinishReason, Generated
 from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.api.stats import ContextPart, RequestStats
 from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.store.tables.records import Message, Reply, ReplyState
+
+STATES: dict[FinishReason, ReplyState] = {
+    "cancelled": ReplyState.STOPPED,
+    "error": ReplyState.FAILED,
+}
 
 
 class Length(NamedTuple):
@@ -25,7 +30,7 @@ class Length(NamedTuple):
 
 
 class LiveReply(QObject):
-    """`grown(answer, reasoning)`: text that has arrived since the last time."""
+    """`grown(answer, reasoning)`: text that arrived since the last time."""
 
     grown = Signal(str, str)
 
@@ -95,6 +100,29 @@ class LiveReply(QObject):
             edited=self.edited,
         )
 
+    def ending(
+        self, last: Finished | ErrorInfo | None, *, remote: bool = False
+    ) -> tuple[str, Reply]:
+        """The final text and record; without `last` nothing was sent."""
+        # Servers give no ids, or those of their own tokenizer.
+        if isinstance(last, Finished) and (last.reply.ids or remote):
+            return last.reply.text, Reply(
+                state=STATES.get(last.reason, ReplyState.COMPLETE),
+                reasoning=last.reply.reasoning,
+                ids=last.reply.ids,
+                finish_reason=last.reason,
+                stats=last.stats,
+                format=self.format,
+                model=self.model,
+                edited=self.edited,
+            )
+        # Stopped before the engine had its prompt; a continued reply keeps its text.
+        if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
+            return self.text, replace(self.so_far(ReplyState.STOPPED), finish_reason="cancelled")
+        # A reply that an error cut short keeps what has arrived, as a stopped one.
+        state = ReplyState.STOPPED if self.text or self.reasoning else ReplyState.FAILED
+        return self.text, replace(self.so_far(state, last), finish_reason="error")
+
 
 def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:
     end = stats.prompt_tokens
@@ -113,8 +141,8 @@ def _with_reply(stats: RequestStats, count: int, event: Generated) -> RequestSta
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`first_in_prompt`: the prompt leaves out everything above. `last`: nothing follows. `full`:
-    it can't be continued here."""
+    """`first_in_prompt`: the prompt leaves out what is above. `last`: nothing follows. `full`: it
+    can't be continued here."""
 
     message: Message
     live: LiveReply | None = None
@@ -155,7 +183,7 @@ class Row:
         return self.can_go_on and not self.full
 
     def sibling(self, step: int) -> int | None:
-        """The version `step` places on, or None."""
+        """The version `step` places on."""
         place = self.place + step
         return self.message.siblings[place] if 0 <= place < len(self.message.siblings) else None
 
@@ -164,7 +192,7 @@ class Row:
 
 
 class Transcript(QObject):
-    """`chat_changed`: another chat, or none. `rows_replaced(first)`: from `first` on.
+    """`chat_changed`: another chat or none. `rows_replaced(first)`: from `first` on.
     `row_changed(place)`: the same message in another state."""
 
     chat_changed = Signal()

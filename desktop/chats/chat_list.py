@@ -28,7 +28,7 @@ _NOWHERE = QModelIndex()
 
 
 class ChatList(QAbstractListModel):
-    """Chats that match the search; a row is a chat, a folder, or the head of a section."""
+    """A row is a chat, a folder, or the head of a section."""
 
     rename_asked = Signal(int, str)
     # By the user, of folders: rename one; fold it or unfold it; move a chat into one, or out of all
@@ -44,13 +44,13 @@ class ChatList(QAbstractListModel):
         self.rows: list[Chat | Folder | str] = []
         self.searched = ""
         self._busy: dict[int, str] = {}
-        self._places: dict[int, int] = {}
+        self._by_id: dict[int | None, Chat] = {}
         self._rows_of: dict[int, int] = {}
 
     def show(self, chats: Sequence[Chat], folders: Sequence[Folder] = ()) -> None:
         self.chats = list(chats)
         self.folders = {each.id: each for each in folders}
-        self._places = {chat.id: place for place, chat in enumerate(self.chats)}
+        self._by_id = {chat.id: chat for chat in self.chats}
         self._show_sections()
 
     def search(self, words: str) -> None:
@@ -58,7 +58,7 @@ class ChatList(QAbstractListModel):
         self._show_sections()
 
     def set_busy(self, chat: int, words: str) -> None:
-        """The tip says what the reply does."""
+        """The chat's tip says `words`."""
         if self._busy.get(chat, "") == words:
             return
         self._busy[chat] = words
@@ -66,8 +66,8 @@ class ChatList(QAbstractListModel):
         if index.isValid():
             self.dataChanged.emit(index, index)
 
-    def place_of(self, chat: int | None) -> int | None:
-        return None if chat is None else self._places.get(chat)
+    def chat_of(self, number: int | None) -> Chat | None:
+        return self._by_id.get(number)
 
     def index_of(self, chat: int | None) -> QModelIndex:
         row = None if chat is None else self._rows_of.get(chat)
@@ -95,21 +95,20 @@ class ChatList(QAbstractListModel):
         return row if isinstance(row, Folder) else None
 
     def turn(self, folder: Folder, is_open: bool | None = None) -> None:
-        """Show or hide its chats, or switch for None. A search shows all matches."""
+        """Fold or unfold, or for None switch. A search shows all matches."""
         folded = not folder.folded if is_open is None else not is_open
         if not self.searched and folded != folder.folded:
             self.fold_asked.emit(folder.id, folded)
 
     def drop(self, data: QMimeData, index: AnyIndex) -> None:
-        """Move a dragged chat to this row, or out of its folder."""
-        chat = _dragged(data)
+        """Move a dragged chat into this row's folder, or out of its own."""
+        chat = self.chat_of(_dragged(data))
         row = self.row_at(index)
         folder = row.id if isinstance(row, Folder) else None
         if isinstance(row, Chat) and index.data(INSIDE_ROLE):
             folder = row.folder
-        place = self.place_of(chat)
-        if place is not None and self.chats[place].folder != folder:
-            self.move_asked.emit(chat, folder)
+        if chat is not None and chat.folder != folder:
+            self.move_asked.emit(chat.id, folder)
 
     def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
         return 0 if parent.isValid() else len(self.rows)
@@ -207,10 +206,8 @@ def _dragged(data: QMimeData) -> int | None:
 def sections(
     chats: Sequence[Chat], now: float, folders: Iterable[Folder] = ()
 ) -> dict[Folder | str, list[Chat]]:
-    """Pinned chats, folders, then the others by the day or month of their last use in local time.
-
-    Only folders can be empty.
-    """
+    """Pinned chats, folders, which may be empty, and the others by day or month of their last use
+    in local time."""
     midnight = datetime.combine(datetime.fromtimestamp(now).date(), datetime.min.time())
     today, yesterday, week = (
         (midnight - timedelta(days=days)).timestamp() for days in (0, 1, DAYS_OF_WEEK)

@@ -1,4 +1,4 @@
-"""Changes chats, keeps their lists up to date, and has the model write titles."""
+"""Changes and lists chats, and has the model write titles."""
 
 from __future__ import annotations
 
@@ -116,15 +116,14 @@ class ChatsController(Controller):
         await self.refresh()
 
     async def _delete(self, chat: int) -> None:
-        place = self.chat_list.place_of(chat)
-        title = "" if place is None else self.chat_list.chats[place].title
+        listed = self.chat_list.chat_of(chat)
         try:
             await self._replies.stop_chat(chat)
             await self._database.run(chats.delete, chat)
             await self.refresh()
         finally:
             self._deleting.discard(chat)
-        self.deleted.emit(chat, title)
+        self.deleted.emit(chat, listed.title if listed else "")
 
     async def _restore(self, chat: int, opened: bool) -> None:
         await self._change(chats.restore, chat)
@@ -155,7 +154,7 @@ def _all(connection: sqlite3.Connection) -> tuple[list[Chat], list[Folder], list
 
 
 def _pause_ms() -> int:
-    """An hour, or until midnight, when the sections change."""
+    """An hour, or until midnight, when sections change."""
     now = datetime.now()
     tomorrow = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
     return int(1000 * min(LONGEST_PAUSE_S, max(1.0, (tomorrow - now).total_seconds() + 1)))
@@ -175,9 +174,9 @@ ASK = UserMessage(
 class Titles(Controller):
     """Titles that the model writes while the engine is idle.
 
-    A chat begins with its first words as a title. After its first reply, a side request asks for
-    one: it evicts nothing and gives way to every other request. Chats on servers keep their first
-    words, because nothing is sent there unasked.
+    A chat begins with its first words as title. After its first reply, a side request asks for one:
+    it evicts nothing and gives way to other requests. Chats on servers keep their first words:
+    nothing is sent there unasked.
     """
 
     def __init__(self, services: Services, chats: ChatsController, replies: Replies) -> None:

@@ -1,7 +1,7 @@
-"""Deletes chats for good, 30 days after they went to the trash or at once.
+"""Deletes chats for good, at once or 30 days after they went to the trash.
 
-Rows, pictures, backups and damaged files go, and the engine forgets the contexts: their keys are
-stored until it confirms. A file that the user put aside stays, with its pictures.
+Rows, pictures, backups and damaged files go, and the engine forgets the contexts: keys are stored
+until it confirms. Files put aside by the user stay, with their pictures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 class Purged(NamedTuple):
-    """Chats that were deleted for good, and whether messages of others were."""
+    """Chats deleted for good, and whether messages of others were."""
 
     chats: set[int]
     messages: bool
@@ -68,7 +68,7 @@ class Deletion(Controller):
         folders: Folders,
         compared: Callable[[], set[str]],
     ) -> None:
-        """`compared`: the picture files that a comparison needs."""
+        """`compared`: the picture files of a comparison."""
         super().__init__(services)
         self._chats = chats
         self._chat = chat
@@ -96,12 +96,11 @@ class Deletion(Controller):
         await self._purge(partial(purged_of, item=item))
 
     async def purge_old(self, spare: Collection[Path] = ()) -> None:
-        """Delete what is old enough, but no copies in `spare`. Raises NotDeletedError,
-        StoreError."""
+        """Delete old items, and no copies in `spare`. Raises NotDeletedError, StoreError."""
         await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
-        """Call while the engine still runs and no task does."""
+        """Call while the engine runs and no task does."""
         try:
             # Closing the file empties its log.
             await self._delete_rows_and_files(await self._old_ones(), closing=True)
@@ -214,7 +213,7 @@ class Deletion(Controller):
             self._sending = False
 
     async def _send_all(self) -> None:
-        """Raises WaymarkError when the engine refuses; the rest stays queued."""
+        """Raises WaymarkError if the engine refuses; the rest stays queued."""
         while row := await self._database.run(chats.next_to_forget):
             command = Forget(chat=row.key, cache_folder=str(self._folders.contexts))
             await self._engine.client.ask(command).last()
@@ -226,7 +225,7 @@ def purged_of(
     item: int | DeletedMessages | None = None,
     before: float | None = None,
 ) -> Purged:
-    """Delete one item of the trash, what is older than `before`, or everything in it."""
+    """Delete an item of the trash, what was deleted `before`, or all of it."""
     if isinstance(item, DeletedMessages):
         return Purged(set(), message_tree.purge(connection, item))
     gone = chats.purge(connection, item, before)
@@ -234,7 +233,7 @@ def purged_of(
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Runs in a thread. Raises NotDeletedError."""
+    """Call `work` in a thread. Raises NotDeletedError."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
@@ -256,9 +255,9 @@ def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -
 
 
 def confirmed_moment(path: Path, now: float) -> float | None:
-    """The latest moment that a call at least a day later has confirmed.
+    """The latest moment that a call at least a day later confirmed.
 
-    The trash counts by it, since a clock that jumps ahead would empty it at once. Raises OSError.
+    The trash counts by it: a clock that jumps ahead would empty it at once. Raises OSError.
     """
     seen, trusted = _clock(path)
     if trusted is not None and trusted > now:

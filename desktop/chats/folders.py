@@ -1,4 +1,4 @@
-"""Folders of chats: their controller and menus."""
+"""Folders of chats, and their menus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from desktop.presets import ChatSettings
 from desktop.services import Controller, Services
 from desktop.store.tables import folders
 from desktop.store.tables.folders import DeletedFolder
-from desktop.store.tables.messages import storable
 from desktop.store.tables.records import Begin, Chat, Folder
 from desktop.widgets.plain import action, named
 
@@ -44,8 +43,7 @@ class FoldersController(Controller):
         self._tasks.spawn(self._make(chat), tr("Making a folder"))
 
     def rename(self, folder: int, name: str) -> None:
-        work = self._change(folders.rename, folder, storable(name))
-        self._tasks.spawn(work, tr("Renaming a folder"))
+        self._tasks.spawn(self._change(folders.rename, folder, name), tr("Renaming a folder"))
 
     def fold(self, folder: int, folded: bool) -> None:
         self._tasks.spawn(self._change(folders.fold, folder, folded), tr("Folding a folder"))
@@ -55,12 +53,11 @@ class FoldersController(Controller):
         self._tasks.spawn(self._move(chat, folder), tr("Moving a chat"))
 
     def begin_with(self, folder: int, preset: str, begin: Begin | None) -> None:
-        """New chats begin with a copy of this preset; None: like those in no folder."""
+        """A copy of this preset for new chats; None for those of no folder."""
         work = self._change(folders.begin_with, folder, preset, begin)
         self._tasks.spawn(work, tr("Storing the defaults of a folder"))
 
     def delete(self, folder: int) -> None:
-        """Its chats stay."""
         self._tasks.spawn(self._delete(folder), tr("Deleting a folder"))
 
     async def _make(self, chat: int | None) -> None:
@@ -76,8 +73,7 @@ class FoldersController(Controller):
         self.made.emit(made)
 
     async def _move(self, chat: int, folder: int | None) -> None:
-        place = self.chat_list.place_of(chat)
-        before = None if place is None else self.chat_list.chats[place]
+        before = self.chat_list.chat_of(chat)
         await self._change(folders.move, [chat], folder)
         if before is not None and before.pinned and folder in self.chat_list.folders:
             # The list looks as before.
@@ -114,8 +110,6 @@ class FoldersController(Controller):
 
 
 class MoveMenu(QMenu):
-    """Call `offer` before it is shown."""
-
     def __init__(self, folders: FoldersController, parent: QWidget) -> None:
         super().__init__(tr("Move to folder"), parent)
         self.setObjectName("moveMenu")
@@ -135,8 +129,6 @@ class MoveMenu(QMenu):
 
 
 class FolderMenu(QMenu):
-    """Call `offer` before it is shown."""
-
     # Edit the name of this folder, or begin a new chat in it: its id.
     rename_asked = Signal(int)
     new_asked = Signal(int)

@@ -1,4 +1,4 @@
-"""Views of the lists of chats and of deleted chats."""
+"""Views of chats and of the trash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The left side: a new chat, a search over titles, the chats or the trash."""
+"""The left side: new chat, search over titles, chats or trash."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class SideBar(QFrame):
         self._pin.setText(tr("Unpin") if chat is not None and chat.pinned else tr("Pin to the top"))
 
     def _follow(self) -> None:
-        """Select the shown chat, or the folder selected since, without opening it again."""
+        """Select the shown chat, or the folder selected since, without opening it."""
         chats = self._chats.chat_list
         folder, shown = self._at_folder
         index = chats.index_of_folder(folder if shown == self._chats.shown else None)

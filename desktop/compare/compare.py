@@ -17,13 +17,13 @@ from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkE
 from core.api.events import Answer, Failed, Finished, Generated, Prefilling, Queued
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
-from desktop.chat.conversation import draft_message
-from desktop.chat.replies import ending, has_pictures, prefill_text, queued_text
+from desktop.chat.conversation import draft_message, has_pictures
+from desktop.chat.replies import prefill_text, queued_text
 from desktop.chat.transcript import LiveReply
 from desktop.engine.engine_status import Phase, model_name, shown_name
 from desktop.i18n import tr
 from desktop.services import Controller, Services
-from desktop.store.tables import chats, messages
+from desktop.store.tables import chats, fields, messages, replies
 from desktop.store.tables.records import Attachment, Document, Reply
 
 # The owner of what the engine caches for a comparison.
@@ -72,7 +72,7 @@ class CompareController(Controller):
         self.sides[1].live.status = tr("Waiting for the first model")
         self._engine.lend()
         self.begun.emit()
-        self._asked = text, attached = messages.storable(text), tuple(attached)
+        self._asked = text, attached = fields.storable(text), tuple(attached)
         message = draft_message(text, attached, self._blobs.path)
         conversation = Conversation(messages=(message,), created=time.time())
         self._tasks.spawn(self._run(conversation), tr("Comparing two models"))
@@ -86,7 +86,7 @@ class CompareController(Controller):
             self.changed.emit()
 
     def digests(self) -> set[str]:
-        """The files that a reply needs if it is kept."""
+        """Files of a reply that may be kept."""
         return {each.digest for each in self._asked[1]}
 
     def forget(self) -> None:
@@ -94,7 +94,6 @@ class CompareController(Controller):
         self.sides, self._asked = (), ("", ())
 
     def keep(self, side: Side) -> None:
-        """Store the reply as a chat."""
         if side.reply is not None and not side.kept:
             side.kept = True
             self._tasks.spawn(self._keep(side, side.reply), tr("Keeping a reply"))
@@ -132,7 +131,7 @@ class CompareController(Controller):
             last = error.info()
         side.live.show_arrived()
         side.live.status = ""
-        side.text, side.reply = ending(side.live, last)
+        side.text, side.reply = side.live.ending(last)
         self.changed.emit()
 
     async def _load(self, side: Side) -> ModelInfo:
@@ -213,7 +212,7 @@ def _add_chat(
     reply: Reply,
 ) -> None:
     names = (each.name for each in attached if isinstance(each, Document))
-    title = chats.title_from(text or messages.storable(next(names, "")))
-    chat = chats.create(connection, messages.storable(f"{reply.model}: {title}"))
+    title = chats.title_from(text or next(names, ""))
+    chat = chats.create(connection, f"{reply.model}: {title}")
     turn = messages.add_turn(connection, chat, None, text, attached)
-    messages.save_reply(connection, turn.reply, answer, reply)
+    replies.save(connection, turn.reply, answer, reply)

@@ -208,7 +208,10 @@ class SideView(TextOwner):
         below = (self._numbers, row((self._memory, 1), self._keep))
         scroll = scrolled(inside, "compareScroll")
         column(self._name, (scroll, 1), *below, of=self, margins=(14, 12, 8, 10), spacing=6)
-        self.refresh()
+        shown_later = (self._status, self._ending, self._memory, self._copy, self._keep)
+        for each in (self._reasoning, *shown_later):
+            each.hide()
+        self._numbers.show_stats(None, "")
 
     def open_link(self, address: str) -> None:
         self.link_asked.emit(address)
@@ -224,30 +227,28 @@ class SideView(TextOwner):
 
     def refresh(self) -> None:
         side = self._side
-        reply = side.reply if side is not None else None
-        live = side.live if side is not None else None
-        model = side.model if side is not None else None
-        self._name.set_words(_name(side) if side is not None else "")
-        self._status.say(live.status if live is not None else "")
+        if side is None:
+            return
+        live, reply = side.live, side.reply
+        self._name.set_words(_name(side))
+        self._status.say(live.status)
         self._ending.say(ending_text(reply) if reply is not None else "")
-        if side is not None and reply is not None:
+        if reply is not None:
             self._body.finish()
             if self._body.text() != side.text:
                 self._body.set_text(side.text)
-        thinks = live is not None and bool(live.reasoning.strip())
-        self._reasoning.setVisible(thinks)
-        self._reasoning.set_running(live is not None and reply is None and not live.text)
-        stats = reply.stats if reply is not None else live.stats if live is not None else None
+        self._reasoning.setVisible(bool(live.reasoning.strip()))
+        self._reasoning.set_running(reply is None and not live.text)
+        stats = live.stats if reply is None else reply.stats
         told = stats if stats is not None and stats.ttft_s is not None else None
-        self._numbers.show_stats(told, live.model if live is not None else "")
-        answered = reply is not None and bool(side and side.text)
+        self._numbers.show_stats(told, live.model)
+        answered = reply is not None and bool(side.text)
         self._copy.setVisible(answered)
         self._keep.setVisible(answered)
-        kept = side is not None and side.kept
-        self._keep.setEnabled(not kept)
-        self._keep.set_words(tr("Kept as chat") if kept else tr("Keep as chat"))
+        self._keep.setEnabled(not side.kept)
+        self._keep.set_words(tr("Kept as chat") if side.kept else tr("Keep as chat"))
         self._numbers.fit()
-        self._memory.say(_memory(model, told) if model is not None and told else "")
+        self._memory.say(_memory(side.model, told) if side.model and told else "")
 
     def _grow(self, answer: str, reasoning: str) -> None:
         if reasoning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import statistics
 import time
@@ -78,11 +79,15 @@ def numbers_since(connection: sqlite3.Connection, moment: float) -> list[ReplyNu
             fields.moment(created),
             model if isinstance(model, str) else "",
             *(fields.whole(each) or 0 for each in numbers[:3]),
-            *(float(each) if isinstance(each, int | float) else None for each in numbers[3:]),
+            *(_finite(each) for each in numbers[3:]),
         )
         for created, model, *numbers in connection.execute(SINCE, (moment,))
     )
     return list(dict.fromkeys(found))
+
+
+def _finite(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def numbers_of(created: float, model: str, stats: RequestStats) -> ReplyNumbers:

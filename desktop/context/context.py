@@ -50,7 +50,6 @@ class ContextController(Controller):
     def __init__(self, services: Services, chat: ChatController, idle_prefill: IdlePrefill) -> None:
         super().__init__(services)
         self._chat = chat
-        self._bytes: CacheBytes | None = None
         # From the engine's last request in any chat.
         self._disk_trouble = ""
         # The last message of the path the engine worked on last (None: the draft of a new chat),
@@ -72,28 +71,29 @@ class ContextController(Controller):
 
     @property
     def view(self) -> ContextView:
-        return replace(self._view(), disk_trouble=self._disk_trouble)
-
-    def _view(self) -> ContextView:
-        model, live, place = self._engine.model, self._chat.running, self._chat.place
+        live, place = self._chat.running, self._chat.place
+        last = self._chat.transcript.last_answered()
+        view = ContextView(disk_trouble=self._disk_trouble)
         if place is not None:
-            last = self._chat.transcript.last_answered()
             report = last[1].remote if last is not None else None
             # A running reply has numbers when the server has reported some.
             told = report is not None and (report.prompt or live is None)
-            return ContextView(last[1] if last and told else None, host=host_of(place.address))
+            return replace(
+                view, stats=last[1] if last and told else None, host=host_of(place.address)
+            )
+        held = self._last[1].bytes if self._last is not None else None
+        view = replace(view, model=self._engine.model, bytes=held)
         if live is not None and live.stats is not None and live.done is not None:
-            strip = Strip.of_request(live.stats, live.done)
-            return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
-        last = self._chat.transcript.last_answered()
+            strip, held = Strip.of_request(live.stats, live.done), live.stats.bytes
+            return replace(view, stats=live.stats, done=live.done, strip=strip, bytes=held)
         if last is None:
             begun = bool(self._chat.transcript.rows)
-            return ContextView(None, None, self._strip(None), self._bytes, model, begun=begun)
+            return replace(view, strip=self._strip(None), begun=begun)
         row, stats = last
         if self._of_other(row, stats):
-            return ContextView(None, None, self._strip(None), self._bytes, model, foreign=True)
-        strip, reasoned = self._strip(stats), bool(row.reasoning.strip())
-        return ContextView(stats, None, strip, self._bytes, model, reasoned=reasoned)
+            return replace(view, strip=self._strip(None), foreign=True)
+        reasoned = bool(row.reasoning.strip())
+        return replace(view, stats=stats, strip=self._strip(stats), reasoned=reasoned)
 
     def _of_other(self, row: Row, stats: RequestStats) -> bool:
         model = self._engine.model
@@ -141,7 +141,7 @@ class ContextController(Controller):
             self._note(live.message, reply.stats)
 
     def _note(self, end: int | None, said: RequestStats | Prepared) -> None:
-        self._last, self._bytes = (end, said), said.bytes
+        self._last = end, said
         if isinstance(said, RequestStats):
             self._note_trouble(said.disk_trouble or "")
         self.changed.emit()
@@ -154,6 +154,5 @@ class ContextController(Controller):
 
     def _on_engine(self, status: EngineStatus) -> None:
         if status.model is None:
-            self._last = self._bytes = None
-            self._disk_trouble = ""
+            self._last, self._disk_trouble = None, ""
         self.changed.emit()

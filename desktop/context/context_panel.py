@@ -22,21 +22,21 @@ from desktop.widgets.value_grid import Row, ValueGrid
 class ContextPanel(QWidget):
     """`below` is shown at its end."""
 
-    def __init__(self, parent: QWidget | None = None, below: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, below: QWidget | None = None) -> None:
+        super().__init__()
         self._below = below
         self._hero = self._label("contextHero", "hero")
         self._summary = self._label("contextSummary", "muted")
-        self._progress = named(QProgressBar(self), "contextProgress", tr("Reading the prompt"))
+        self._progress = named(QProgressBar(), "contextProgress", tr("Reading the prompt"))
         self._progress.setTextVisible(False)
-        self._tokens = ValueGrid((_tokens_row(),), self)
-        self._strip = named(ContextStrip(self), "contextStrip")
+        self._tokens = ValueGrid((_tokens_row(),))
+        self._strip = named(ContextStrip(), "contextStrip")
         self._difference = self._label("contextDifference", "muted small")
         self._grids = [
-            (_separator(self), ValueGrid(rows, self))
+            (_separator(), ValueGrid(rows))
             for rows in (_prompt_rows(), _speed_rows(), _kept_rows())
         ]
-        self._bytes = named(ByteBars(self), "byteBars")
+        self._bytes = named(ByteBars(), "byteBars")
         self._miss = self._label("contextMiss", "muted")
         set_tip(self._miss, tr("Why tokens were read a second time."))
         self._note = self._label("contextNote", "warning")
@@ -89,7 +89,7 @@ class ContextPanel(QWidget):
         self._summary.say(summary)
 
     def _label(self, name: str, style: str) -> Label:
-        return Label(parent=self, name=name, style=style, wraps=True)
+        return Label(name=name, style=style, wraps=True)
 
     def _lay_out(self) -> None:
         heading = (self._hero, self._summary, self._progress)
@@ -102,8 +102,8 @@ class ContextPanel(QWidget):
         column(*parts, of=self, margins=(18, 16, 18, 16), spacing=8)
 
 
-def _separator(parent: QWidget) -> QWidget:
-    line = QWidget(parent)
+def _separator() -> QWidget:
+    line = QWidget()
     line.setProperty("class", "separator")
     line.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     return line
@@ -261,7 +261,7 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
 
 
 def _checkpoints(strip: Strip, stats: RequestStats) -> str:
-    """Counts this chat's, and all chats' if they were counted at the same moment."""
+    """Counts all chats' only if that was at the same moment."""
     if not strip.known or not (strip.checkpoints or stats.checkpoints_held):
         return ""
     if strip.parts and strip.checkpoints != stats.checkpoints:

@@ -1,4 +1,4 @@
-"""The context drawn to scale: how full it is, the painted strip, and a legend."""
+"""The painted strip, with a bar for how full the context is and a legend."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ LEGEND_COLUMNS = 2
 
 
 class ContextStrip(QWidget):
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._fill = named(FillBar(FILL_HEIGHT, self), "contextFill", tr("How full the context is"))
-        self.bar = named(ContextBar(self), "contextBar")
-        self.legend = Legend(self)
+    def __init__(self) -> None:
+        super().__init__()
+        self._fill = named(FillBar(FILL_HEIGHT), "contextFill", tr("How full the context is"))
+        self.bar = named(ContextBar(), "contextBar")
+        self.legend = Legend()
         used_part = tr("The strip shows the used part.")
-        self._cut = Label(used_part, self, name="contextUsedPart", style="muted small")
+        self._cut = Label(used_part, name="contextUsedPart", style="muted small")
         column(self._fill, self.bar, self._cut, self.legend, of=self, spacing=6)
         self.setAccessibleName(tr("Context"))
         self.show_strip(Strip())
@@ -82,8 +82,8 @@ class ContextBar(QWidget):
     Images are hatched, checkpoints ticked, parts that a restart keeps underlined.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._strip = Strip()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
@@ -194,8 +194,8 @@ class ContextBar(QWidget):
 
 
 class Legend(QWidget):
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._entries: dict[Fill, LegendEntry] = {}
         self._layout = QGridLayout(self)
         self._layout.setContentsMargins(4, 0, 4, 0)
@@ -220,6 +220,6 @@ class Legend(QWidget):
             self._layout.removeWidget(entry)
             entry.hide()
             entry.deleteLater()
-        self._entries = {kind: LegendEntry(kind, self, tick=kind == "checkpoint") for kind in kinds}
+        self._entries = {kind: LegendEntry(kind, tick=kind == "checkpoint") for kind in kinds}
         for number, entry in enumerate(self._entries.values()):
             self._layout.addWidget(entry, number // LEGEND_COLUMNS, number % LEGEND_COLUMNS)

@@ -1,7 +1,6 @@
 """Fills of the strip and its legend, and the cache's bytes as bars.
 
-Neighbouring kinds differ by pattern or lightness as well as by hue, for readers who don't see
-colours.
+Neighbouring kinds differ by pattern or lightness as well as by hue.
 """
 
 from __future__ import annotations
@@ -89,8 +88,8 @@ def tick_shape(tip: QPointF) -> QPolygonF:
 
 
 class FillBar(QWidget):
-    def __init__(self, height: int, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, height: int) -> None:
+        super().__init__()
         self._height = height
         self._shares: list[tuple[Fill, float]] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -122,12 +121,10 @@ class FillBar(QWidget):
 
 
 class LegendEntry(QWidget):
-    """A `tick` is drawn as in the strip."""
-
-    def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
-        super().__init__(parent)
-        self._label = Label(parent=self, style="muted small", wraps=True)
-        row(_Swatch(kind, tick, self), (self._label, 1), of=self, spacing=7)
+    def __init__(self, kind: Fill, tick: bool = False) -> None:
+        super().__init__()
+        self._label = Label(style="muted small", wraps=True)
+        row(_Swatch(kind, tick), (self._label, 1), of=self, spacing=7)
 
     def set_text(self, text: str) -> None:
         self._label.setText(text)
@@ -137,8 +134,8 @@ class LegendEntry(QWidget):
 
 
 class _Swatch(QWidget):
-    def __init__(self, kind: Fill, tick: bool, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, kind: Fill, tick: bool) -> None:
+        super().__init__()
         self._kind: Fill = kind
         self._tick = tick
         self.setFixedSize(QSize(12, 12))
@@ -215,9 +212,9 @@ def stores(held: CacheBytes) -> dict[str, ByteStore]:
 
 
 class ByteBars(QWidget):
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._places = {place: PlaceBytes(place, self) for place in PLACES}
+    def __init__(self) -> None:
+        super().__init__()
+        self._places = {place: PlaceBytes(place) for place in PLACES}
         column(*self._places.values(), of=self, spacing=12)
         self.show_bytes(None)
 
@@ -231,17 +228,17 @@ class ByteBars(QWidget):
 
 
 class PlaceBytes(QWidget):
-    def __init__(self, place: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, place: str) -> None:
+        super().__init__()
         named(self, f"bytes{place.capitalize()}", place_title(place))
-        self._words = Label(parent=self, name=f"bytes{place.capitalize()}Words")
+        self._words = Label(name=f"bytes{place.capitalize()}Words")
         self._words.setAccessibleName(place_title(place))
-        self._bar = FillBar(BAR_HEIGHT, self)
+        self._bar = FillBar(BAR_HEIGHT)
         self._lines: dict[Fill, tuple[LegendEntry, Label]] = {}
         self._grid = QGridLayout()
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(0, 1)
-        head = row((Label(place_title(place), self), 1), self._words)
+        head = row((Label(place_title(place)), 1), self._words)
         column(head, self._bar, self._grid, of=self, spacing=4)
 
     def show_store(self, store: ByteStore) -> None:
@@ -254,7 +251,7 @@ class PlaceBytes(QWidget):
 
     def _show_share(self, share: Share) -> None:
         if share.kind not in self._lines:
-            entry, size = LegendEntry(share.kind, self), Label(parent=self, style="muted small")
+            entry, size = LegendEntry(share.kind), Label(style="muted small")
             entry.set_text(share.name)
             size.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             line = self._grid.rowCount()

@@ -1,9 +1,8 @@
 """Prefill while the engine is idle, so that the next message finds its context read.
 
-Finished replies and opened chats are prefilled as later turns show them; drafts with pictures,
-documents or long texts before Send; near the context's end, a chat also without its oldest turns.
-Every other request interrupts this work; if it fails, the next request does it and reports the
-error.
+Finished replies and opened chats are prefilled as later turns show them, near the context's end
+also without the oldest turns; drafts if they have pictures, documents or long texts. Requests
+interrupt this work; if it fails, the next one does it and reports the error.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from desktop.i18n import tr
 from desktop.pictures.draft import Draft
 from desktop.services import Controller, Services
 from desktop.store.settings import with_own
-from desktop.store.tables import messages
+from desktop.store.tables import fields, messages
 from desktop.store.tables.records import ChatPath, Message, Reply, ReplyState
 
 # Drafts from this many characters on are prefilled: about a chunk of 512 tokens.
@@ -60,8 +59,6 @@ class IdlePrefill(Controller):
         self.compacting: Request[Prepared] | None = None
         # The reply being edited, and how many of its ids are before the edit.
         self._begun: tuple[int, int] = (0, 0)
-        # The last message of the opened chat.
-        self._opened: int | None = None
         # Requests by chat, to be cancelled when it changes or is deleted.
         self._requests: dict[int, list[Request[Prepared]]] = {}
         chat.replies.ended.connect(self._on_end)
@@ -83,14 +80,13 @@ class IdlePrefill(Controller):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """This also registers a fork as a user of the shared cache: deleting the original chat then
-        doesn't evict what the fork needs."""
+        """Also makes a fork a user of the shared cache: deleting the original chat then evicts
+        nothing of it."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
         rows = self._chat.transcript.rows
         last = rows[-1].message if rows else None
-        self._opened = last.id if last else None
         if last is None or last.reply is None or last.reply.state not in SETTLED_STATES:
             return
         if self._settings.settings.ahead.settle and self._chat.running is None:
@@ -130,8 +126,9 @@ class IdlePrefill(Controller):
 
     async def _open(self, chat: int, end: int) -> None:
         chat_path = await self._ending_with(chat, end)
+        rows = self._chat.transcript.rows
         # Another chat may have been opened meanwhile.
-        if chat_path is None or self._opened != end or self._chat.running is not None:
+        if chat_path is None or not rows or rows[-1].id != end or self._chat.running is not None:
             return
         self._opening = self._prefill(chat, chat_path)
         await self._follow(self._opening, end, chat_path)
@@ -146,7 +143,6 @@ class IdlePrefill(Controller):
         return chat_path if chat_path.path[-1].id == message else None
 
     def _prefill(self, chat: int, chat_path: ChatPath) -> Request[Prepared]:
-        """Near the context's end, also the path without its oldest turns."""
         self._cancel(chat)
         settling = self._ask_to_settle(chat_path)
         self._requests[chat] = [settling]
@@ -190,7 +186,7 @@ class IdlePrefill(Controller):
 
     async def _read_begun(self, message: Message, text: str) -> None:
         """Prefill up to the edit, where the new version goes on."""
-        ids = await self._chat.edited_ids(message, messages.storable(text))
+        ids = await self._chat.edited_ids(message, fields.storable(text))
         place = self._chat.transcript.place_of(message.id)
         if ids is None or not ids.pauses or place is None or message.reply is None:
             return

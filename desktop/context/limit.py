@@ -1,8 +1,8 @@
 """The end of the context: warn before it, leave out the oldest turns, or begin from a summary.
 
-Leaving out turns deletes nothing: the chat stores which messages are in the prompt. They are chosen
-in advance, so the shorter prompt can be prefilled when idle. A summary is a side request, which
-evicts nothing; it becomes the instructions of a new chat, where the user can change it.
+Turns that are left out stay in the chat. They are chosen in advance, so the shorter prompt can be
+prefilled when idle. A summary is a side request, which evicts nothing; it becomes the instructions
+of a new chat.
 """
 
 from __future__ import annotations

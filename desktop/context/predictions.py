@@ -1,7 +1,6 @@
 """How long an action on a message would take, in its button's tool tip.
 
-The engine answers without changing anything. It is asked once the pointer or the focus rests on a
-button, but not during a reply.
+The engine is asked once the pointer or the focus rests on a button, but not during a reply.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from desktop.chat.rows.row_actions import Deed
 from desktop.i18n import tr
 from desktop.numbers import context_used, count_of, format_seconds
 from desktop.services import Controller, Services
-from desktop.store.tables import messages
+from desktop.store.tables import messages, replies
 from desktop.store.tables.records import ChatPath, Message
 from desktop.widgets.plain import set_tip, show_tip, tip_is_shown
 
@@ -58,11 +57,11 @@ class Predictions(Controller):
             self._rest.start()
 
     async def of_models(self) -> dict[str, str]:
-        """The wait of the shown chat after loading each model that has answered before, by name."""
+        """The shown chat's wait after a load, by the names of models that have answered before."""
         answered = self._chat.transcript.last_answered()
         if answered is None:
             return {}
-        speeds = await self._database.run(messages.prefill_speeds)
+        speeds = await self._database.run(replies.prefill_speeds)
         tokens = context_used(answered[1])
         return {name: another_model_words(tokens, tokens * each) for name, each in speeds.items()}
 

@@ -58,10 +58,9 @@ def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: 
 
 
 def _reply_start(event: Prepared, stats: RequestStats) -> int | None:
-    """The start of the last reply, which isn't stored the way it was generated.
+    """The start of the last reply, which isn't stored as it was generated.
 
-    A request ends with a user's message, or with a reply to continue; then its number of messages
-    is even.
+    A request that ends with a reply to continue has an even number of messages.
     """
     count = len(stats.message_starts)
     place = count - 1 + count % 2
@@ -84,7 +83,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class StripLayout:
-    """The parts in order, then the free room from `used` on; `room_is_cut`: it isn't to scale."""
+    """The free room begins at `used`; it isn't to scale if `room_is_cut`."""
 
     boxes: tuple[Box, ...]
     used: float

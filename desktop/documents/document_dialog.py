@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, QTimer
+from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, QTimer
 from PySide6.QtWidgets import QListView, QSplitter, QWidget
 
 from desktop import theme
@@ -19,7 +19,7 @@ from desktop.documents.parts import (
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.store.tables.records import Document
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row
@@ -28,6 +28,7 @@ from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
+from desktop.widgets.two_lines import AnyIndex
 
 WIDTH, HEIGHT, LIST_WIDTH = 860, 600, 270
 TYPED_MS = 120
@@ -35,14 +36,11 @@ TYPED_MS = 120
 STEP_CHARACTERS = 20_000
 LONGEST_LABEL = 60
 
-AnyIndex = QModelIndex | QPersistentModelIndex
 _NOWHERE = QModelIndex()
 Choose = Callable[[Sequence[int]], None]
 
 
 class PartList(QAbstractListModel):
-    """The shown parts, the chosen ones, and the matches in each."""
-
     def __init__(self, document: Document, choosable: bool) -> None:
         super().__init__()
         self._document, self._choosable = document, choosable
@@ -90,7 +88,7 @@ class PartList(QAbstractListModel):
 
 
 class DocumentDialog(Dialog):
-    """With `choose`, parts are chosen for a draft, which may have `room` tokens."""
+    """With `choose` for a draft, whose parts may have `room` tokens."""
 
     def __init__(
         self,
@@ -162,7 +160,7 @@ class DocumentDialog(Dialog):
         selection.currentChanged.connect(lambda now, _before: self._show_part(now))
 
     def search(self) -> None:
-        """Show the parts with these numbers, or those that contain the words."""
+        """Show the parts of these numbers, or with these words."""
         self._later.stop()
         query = storable(self.field.text())
         everything = range(len(self._document.parts))
@@ -178,7 +176,7 @@ class DocumentDialog(Dialog):
             self._shown()
 
     def _go_on(self) -> bool:
-        """Search some parts; returns whether any are left."""
+        """Returns whether any parts are left to search."""
         read = 0
         while self._unsearched and read < STEP_CHARACTERS:
             place = self._unsearched.pop(0)
@@ -251,7 +249,7 @@ def label_of(document: Document, place: int) -> str:
 
 
 def _sizes(document: Document) -> list[int]:
-    """About how many tokens each part has, judged by the counted ones."""
+    """About how many tokens each part has, by the counted ones."""
     lengths = [len(part.encode()) for part in document.parts]
     counted = sum(lengths[place] for place in document.places)
     share = estimated_tokens(document) / counted if counted else 1 / BYTES_PER_TOKEN

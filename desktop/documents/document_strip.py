@@ -1,8 +1,8 @@
-"""The documents of a draft or a message, one line each."""
+"""Documents of a draft or message, one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
@@ -25,7 +25,8 @@ SPACING = 4
 
 
 class DocumentChip(QFrame):
-    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put it into the field."""
+    """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put the text into the
+    field."""
 
     opened = Signal()
     text_asked = Signal()
@@ -97,7 +98,7 @@ class DocumentChip(QFrame):
 
 
 class DocumentStrip(QScrollArea):
-    """More than a few scroll. An int is a document's number or place."""
+    """An int is a document's number or place."""
 
     open_asked = Signal(int)
     remove_asked = Signal(int)
@@ -132,9 +133,12 @@ class DocumentStrip(QScrollArea):
         self._fit()
 
     def show_draft(
-        self, documents: Sequence[DraftDocument], seconds: dict[int, float | None], room: int | None
+        self,
+        documents: Sequence[DraftDocument],
+        seconds: Callable[[Document], float | None],
+        room: int | None,
     ) -> None:
-        """With the seconds to read each, by number; those longer than `room` tokens are marked."""
+        """`seconds` tells how long reading one takes; those over `room` tokens are marked."""
         self._keep([each.number for each in documents])
         for each in documents:
             chip = self._chip(each.number, each.name, True)
@@ -143,7 +147,7 @@ class DocumentStrip(QScrollArea):
                 chip.say(each.progress)
                 continue
             is_long = room is not None and estimated_tokens(document) > room
-            caption = caption_of(document, seconds.get(each.number))
+            caption = caption_of(document, seconds(document))
             if is_long:
                 caption = tr("{caption}: more than fits, choose parts").format(caption=caption)
             offers = document.paged and each.path is not None

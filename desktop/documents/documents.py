@@ -1,4 +1,4 @@
-"""Add files to a draft: pictures go to `desktop.pictures`, documents become text.
+"""Adds files to drafts: pictures go to `desktop.pictures`, documents become text.
 
 A document is read once, and found again by its file's digest.
 """
@@ -27,17 +27,16 @@ from desktop.documents.reading import (
     source_of,
 )
 from desktop.engine.engine_status import model_name
-from desktop.engine.error_words import in_language
 from desktop.engine.tasks import answered
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.draft import Draft, DraftDocument
 from desktop.pictures.picture_files import Refusal
-from desktop.pictures.pictures import PictureController, in_words
+from desktop.pictures.pictures import PictureController, reason_of
 from desktop.services import Controller, Services
 from desktop.store.tables import attachments
-from desktop.store.tables.messages import prefill_speeds
 from desktop.store.tables.records import Document
+from desktop.store.tables.replies import prefill_speeds
 from desktop.threads import DaemonExecutor
 
 T = TypeVar("T")
@@ -53,8 +52,6 @@ class DocumentController(Controller):
     changed = Signal(object)
     # Draft: reading or counting went on.
     progressed = Signal(object)
-    # Draft, tuple[Refusal, ...]: documents were not added.
-    refused = Signal(object, object)
 
     def __init__(self, services: Services, pictures: PictureController) -> None:
         super().__init__(services)
@@ -69,13 +66,13 @@ class DocumentController(Controller):
         self._speed: float | None = None
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
-        """Pictures, documents, and what is in folders."""
+        """Also takes folders."""
         draft.adding += 1
         self.progressed.emit(draft)
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding files"))
 
     def add_text(self, draft: Draft, text: str) -> int:
-        """Add a pasted text at once, as the program may be closed; returns its number."""
+        """At once, as the program may be closed; returns its number."""
         name = tr("Pasted text, {count} characters").format(count=format_count(len(text)))
         each = DraftDocument(name, document=document_of_text(name, text))
         draft.documents.append(each)
@@ -84,12 +81,13 @@ class DocumentController(Controller):
         return each.number
 
     def remove(self, draft: Draft, number: int) -> None:
+        draft.lost += 1
         draft.documents = [each for each in draft.documents if each.number != number]
         self.changed.emit(draft)
 
     def choose(self, draft: Draft, number: int, places: Sequence[int]) -> None:
-        """Have the model read only the parts at these places."""
-        each = _numbered(draft, number)
+        """The model reads only the parts at these places."""
+        each = draft.document(number)
         if each is None or each.document is None or not places:
             return
         chosen = None if len(places) == len(each.document.parts) else tuple(places)
@@ -99,8 +97,8 @@ class DocumentController(Controller):
             self.count_again([draft])
 
     def add_as_pictures(self, draft: Draft, number: int, keeps_text: bool) -> None:
-        """The chosen pages of a PDF, in place of their text or with it."""
-        each = _numbered(draft, number)
+        """The chosen pages of a PDF, instead of their text or with it."""
+        each = draft.document(number)
         if each is None or each.document is None or each.path is None:
             return
         places = each.document.places
@@ -110,7 +108,7 @@ class DocumentController(Controller):
                 "the document to choose pages first."
             )
             said = words.format(name=each.name, most=MOST_PAGE_PICTURES)
-            self.refused.emit(draft, (Refusal(said=said),))
+            self.pictures.refuse(draft, Refusal(said=said))
             return
         self._idle.start()
         for place in places:
@@ -127,7 +125,7 @@ class DocumentController(Controller):
 
     @property
     def room(self) -> int | None:
-        """Tokens of the whole context; None without a model."""
+        """The context's tokens; None without a model."""
         return self._engine.model.context_length if self._engine.model is not None else None
 
     def count_again(self, drafts: Iterable[Draft]) -> None:
@@ -137,13 +135,13 @@ class DocumentController(Controller):
                     self._tasks.spawn(self._count(draft, each), tr("Counting tokens"))
 
     async def settled(self, draft: Draft) -> bool:
-        """Wait until all files are read; False if one was refused."""
-        before = len(draft.pictures) + len(draft.documents)
+        """Wait until all files are read; False if one was refused or removed."""
+        before = draft.lost
         while not draft.complete:
             async with self._turn, self.pictures.held():
                 pass
             await asyncio.sleep(GLANCE_S)
-        return len(draft.pictures) + len(draft.documents) >= before
+        return draft.lost == before
 
     def close(self) -> None:
         self._idle.stop()
@@ -178,7 +176,7 @@ class DocumentController(Controller):
             # Pictures refuse what is neither, with the reason.
             (documents if kind == "document" else pictures).append(path)
         if refusals:
-            self.refused.emit(draft, tuple(refusals))
+            self.pictures.refuse(draft, *refusals)
         if pictures:
             self.pictures.add_files(draft, pictures)
         return documents
@@ -203,24 +201,15 @@ class DocumentController(Controller):
             refusals.append(Refusal(folder.name, said=words.format(count=format_count(others))))
 
     async def _take(self, draft: Draft, each: DraftDocument) -> None:
-        """If refused, remove it from the draft."""
         async with self._turn:
             if each not in draft.documents:
                 return
             try:
                 read = await self._read(draft, each)
-            except (WaymarkError, OSError) as error:
+            except Exception as error:
                 self.remove(draft, each.number)
-                reason = (
-                    in_language(error.message)
-                    if isinstance(error, WaymarkError)
-                    else in_words(error)
-                )
-                self.refused.emit(draft, (Refusal(each.name, said=reason),))
+                self.pictures.refuse(draft, Refusal(each.name, said=reason_of(error)))
                 return
-            except Exception:
-                self.remove(draft, each.number)
-                raise
         each.document, each.progress = read, ""
         self.changed.emit(draft)
         await self._count(draft, each)
@@ -245,7 +234,7 @@ class DocumentController(Controller):
         return await self._in_thread(partial(self.reader.text_of, data, each.name, progress))
 
     async def _count(self, draft: Draft, each: DraftDocument) -> None:
-        """The estimate stays if this fails."""
+        """If this fails, the estimate stays."""
         model, document = self._engine.model, each.document
         if model is None or document is None:
             return
@@ -270,7 +259,3 @@ class DocumentController(Controller):
     async def _in_thread(self, work: Callable[[], T]) -> T:
         self._idle.start()
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-
-def _numbered(draft: Draft, number: int) -> DraftDocument | None:
-    return next((each for each in draft.documents if each.number == number), None)

@@ -1,4 +1,4 @@
-"""A document as the model reads it, and the choice of its parts by number or words."""
+"""A document as the model reads it, and the choice of its parts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RANGE = re.compile(r"(\d+)(?:\s*[-\u2013]\s*(\d+))?")
 
 
 def prompt_text(document: Document) -> str:
-    """The chosen parts, named. Which ones comes last, so another choice leaves the pages before it
-    as they were. Another form would cost every document one more reading."""
+    """The chosen parts are named at the end, so another choice leaves the pages before as they
+    were. Any change of this form costs every document another reading."""
     parts, places, count = document.parts, document.places, len(document.parts)
     name = " ".join(document.name.split()).replace('"', "'")
     unit = "Pages" if document.paged else "Parts"
@@ -56,7 +56,7 @@ def ranges(places: Sequence[int]) -> str:
 
 
 def numbered(query: str, count: int) -> tuple[int, ...] | None:
-    """Places that a query like `3-7, 12` names; None if it is no list of numbers up to `count`."""
+    """Places that a query like `3-7, 12` names; None unless it is numbers up to `count`."""
     if not _NUMBERS.fullmatch(query):
         return None
     places: set[int] = set()
@@ -72,14 +72,14 @@ def numbered(query: str, count: int) -> tuple[int, ...] | None:
 
 
 def matches(text: str, terms: Sequence[str]) -> int:
-    """How often the folded terms occur; 0 unless each does."""
+    """How often the folded terms occur; 0 unless all do."""
     folded = fold(text)
     counts = [folded.count(term) for term in terms]
     return sum(counts) if counts and all(counts) else 0
 
 
 def best_that_fit(found: Mapping[int, int], sizes: Sequence[int], room: int) -> tuple[int, ...]:
-    """The places with the most matches whose sizes sum to at most `room`."""
+    """The places with most matches whose sizes fit into `room`."""
     chosen: list[int] = []
     for place in sorted(found, key=lambda place: (-found[place], place)):
         if sizes[place] <= room:
@@ -89,7 +89,6 @@ def best_that_fit(found: Mapping[int, int], sizes: Sequence[int], room: int) -> 
 
 
 def estimated_tokens(document: Document) -> int:
-    """An estimate until a model has counted them."""
     if document.tokens is not None:
         return document.tokens
     return len(prompt_text(document).encode()) // BYTES_PER_TOKEN

@@ -1,4 +1,4 @@
-"""Reads documents in a helper process: text in parts, and pages of a PDF as pictures."""
+"""Reads documents in a helper process: text in parts, PDF pages as pictures."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
 from core.helper.sections import sections
 from desktop.i18n import tr
-from desktop.numbers import format_bytes, format_count
+from desktop.numbers import format_count
+from desktop.pictures.picture_files import read_up_to
 from desktop.store.tables.attachments import PART_END, document_of
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.store.tables.records import Document
 
 FileKind: TypeAlias = Literal["picture", "document", "folder", "other"]
@@ -41,7 +42,7 @@ _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 def kind_of(path: Path) -> FileKind:
-    """By its beginning; "other" if it can't be read."""
+    """By its first bytes; "other" if it can't be read."""
     try:
         with open_regular(path) as file:
             beginning = file.read(_BEGINNING)
@@ -59,7 +60,7 @@ def kind_of(path: Path) -> FileKind:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """With those below, without hidden ones and links; one more than `MOST_FILES` at most."""
+    """Also in folders below, but no hidden ones and links; at most `MOST_FILES` + 1."""
     return [path for path, _ in zip(_files_in(folder, 0), range(MOST_FILES + 1), strict=False)]
 
 
@@ -84,22 +85,17 @@ def _files_in(folder: Path, depth: int) -> Iterator[Path]:
 
 def read_document_file(path: Path) -> bytes:
     """Raises OSError, DocumentTooLargeError."""
-    with open_regular(path) as file:
-        data = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(data) > MAX_DOCUMENT_BYTES:
-        limit = format_bytes(MAX_DOCUMENT_BYTES)
-        raise DocumentTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
-    return data
+    return read_up_to(path, MAX_DOCUMENT_BYTES, DocumentTooLargeError)
 
 
 def document_of_text(name: str, text: str) -> Document:
-    """A document without a file; its sections are the text, unchanged when joined."""
+    """Its sections joined are the text."""
     text = storable(text).replace(PART_END, "\n")
     return document_of(name, False, PART_END.join(sections(text, has_headings=False)))
 
 
 def source_of(data: bytes, name: str) -> str:
-    """Digest of the file's bytes and suffix, which tells HTML, Markdown and text apart."""
+    """Digest of bytes and suffix, which tells HTML, Markdown and text apart."""
     digest = hashlib.sha256(Path(name).suffix.lower().encode("utf-8", "replace"))
     digest.update(b"\0")
     digest.update(data)
@@ -107,7 +103,7 @@ def source_of(data: bytes, name: str) -> str:
 
 
 class DocumentReader:
-    """Calls come from one thread. `read` counts the documents read."""
+    """Calls come from one thread. `read` counts documents."""
 
     def __init__(self) -> None:
         self._helper = Helper(MEMORY_BYTES)
@@ -119,7 +115,7 @@ class DocumentReader:
         self._helper.close()
 
     def text_of(self, data: bytes, name: str, progress: Callable[[str], bool]) -> Document:
-        """With all its parts. `progress` gets words, and returns whether to go on.
+        """`progress` gets words, and returns whether to go on.
 
         Raises DocumentUnreadableError, DocumentTooLargeError.
         """
@@ -133,7 +129,7 @@ class DocumentReader:
         return document_of(name, bool(pages), text, source=source_of(data, name))
 
     def picture_of(self, path: Path, page: int, source: str) -> bytes:
-        """A page of the PDF as PNG. Raises OSError, DocumentError."""
+        """A page as PNG. Raises OSError, DocumentError."""
         name = path.name
         if self._opened != (source, self._helper.pid):
             self._opened = None

@@ -110,7 +110,7 @@ class EngineController(QObject):
         return self.model
 
     def lend(self) -> None:
-        """Until `take_back` only the caller uses the client, to load other models."""
+        """Only the caller uses the client until `take_back`."""
         if self.status.model is None and not self.status.asleep:
             self._wanted = None
         self._lent, self._before, self._failure = True, self._wanted, None

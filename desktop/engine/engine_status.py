@@ -42,9 +42,8 @@ COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING, Phase.COMPARING)
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """`trouble` is the last error, kept until a model is loaded; `silent`: the engine has not
-    answered for a while; `cancelled`: the user cancelled the last load; `asleep`: the model was
-    unloaded after idle time."""
+    """`trouble` is the last error, until a model is loaded; `silent`: the engine doesn't answer;
+    `cancelled`: the user cancelled the last load; `asleep`: unloaded after idle time."""
 
     phase: Phase = Phase.STARTING
     model: ModelInfo | None = None

@@ -80,10 +80,12 @@ async def attempted(
         if inspect.isawaitable(waits):
             task = asyncio.ensure_future(waits)
             ended, _ = await asyncio.wait({task}, timeout=limit_s)
-            if ended:
-                task.result()
-            else:
+            if not ended:
                 task.cancel()
                 log.error("Gave up while closing, %s: not done within %g s", what, limit_s)
+            elif task.cancelled():
+                log.error("Failed while closing, %s: cancelled", what)
+            else:
+                task.result()
     except Exception as error:
         log.error("Failed while closing, %s: %s", what, trace_of(error))

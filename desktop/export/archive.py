@@ -16,7 +16,7 @@ from core.api.archive import (
     AttachedDocument,
 )
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import attachments, chats, fields, folders, messages
+from desktop.store.tables import attachments, chats, fields, folders, messages, replies
 from desktop.store.tables.records import Begin, Folder, Message, Picture, Reply, ReplyState
 
 
@@ -109,31 +109,19 @@ def _archived(
 
 
 def _archived_reply(reply: Reply) -> ArchivedReply:
+    values = {name: getattr(reply, name) for name in ArchivedReply.model_fields}
     state = ReplyState.STOPPED if reply.state is ReplyState.RUNNING else reply.state
-    return ArchivedReply.model_validate(
-        {
-            "state": state.value,
-            "reasoning": reply.reasoning,
-            "ids": reply.ids,
-            "finish_reason": reply.finish_reason,
-            "error": reply.error,
-            "stats": reply.stats,
-            "format": reply.format,
-            "model": reply.model,
-            "edited": reply.edited,
-        }
-    )
+    return ArchivedReply.model_validate({**values, "state": state.value})
 
 
 def add_archive(
     connection: sqlite3.Connection, chat: ArchivedChat, known: Mapping[str, Picture]
 ) -> int:
-    """With pictures that are known by digest; returns its id."""
-    store = messages.storable
+    """`known` pictures by digest. Returns the chat's id."""
     new = chats.create(
         connection,
-        store(chat.title),
-        begin=Begin(store(chat.system), chat.format, fields.tree(store(chat.settings))),
+        chat.title,
+        begin=Begin(chat.system, chat.format, fields.tree(chat.settings)),
         folder=_folder_like(connection, chat.folder) if chat.folder else None,
     )
     connection.execute(
@@ -144,17 +132,15 @@ def add_archive(
     order = sorted({message.chosen for message in chat.messages})
     ranks = {chosen: first + rank for rank, chosen in enumerate(order)}
     ids: list[int] = []
-    texts = [attachments.document_of("", each.paged, store(each.text)) for each in chat.documents]
+    texts = [
+        attachments.document_of("", each.paged, fields.storable(each.text))
+        for each in chat.documents
+    ]
     for message in chat.messages:
         parent = None if message.parent is None else ids[message.parent]
         ids.append(_add_message(connection, new, parent, message, ranks[message.chosen], known))
         read = [
-            replace(
-                texts[each.document],
-                name=store(each.name),
-                chosen=each.chosen,
-                tokens=each.tokens,
-            )
+            replace(texts[each.document], name=each.name, chosen=each.chosen, tokens=each.tokens)
             for each in message.documents
         ]
         attachments.attach(connection, "message", ids[-1], read)
@@ -169,8 +155,8 @@ def add_folders(connection: sqlite3.Connection, archived: Iterable[ArchivedFolde
 
 
 def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    """The first folder of this name, if possible the same, or else a new one."""
-    name = messages.storable(archived.name)
+    """The first folder of this name, if possible the same, else a new one."""
+    name = fields.storable(archived.name)
     named = [each for each in folders.listed(connection) if each.name == name]
     same = [each for each in named if _archived_folder(each) == archived]
     found = next(iter(same or named), None)
@@ -178,14 +164,10 @@ def _folder_like(connection: sqlite3.Connection, archived: ArchivedFolder) -> in
 
 
 def _add_folder(connection: sqlite3.Connection, archived: ArchivedFolder) -> int:
-    store, preset = messages.storable, archived.preset
-    begin = Begin(store(archived.system), archived.format, fields.tree(store(archived.settings)))
-    return folders.create(
-        connection,
-        store(archived.name),
-        store(preset or ""),
-        begin if preset is not None else None,
-    )
+    if archived.preset is None:
+        return folders.create(connection, archived.name)
+    begin = Begin(archived.system, archived.format, fields.tree(archived.settings))
+    return folders.create(connection, archived.name, archived.preset, begin)
 
 
 def _add_message(
@@ -199,7 +181,7 @@ def _add_message(
     parent = messages.fitting_parent(connection, chat, parent, message.reply is not None, chosen)
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen) VALUES (?, ?, ?, ?, ?)",
-        (chat, parent, messages.storable(message.text), message.created, chosen),
+        (chat, parent, fields.storable(message.text), message.created, chosen),
     )
     new = cursor.lastrowid
     assert new is not None
@@ -209,21 +191,12 @@ def _add_message(
             "INSERT INTO replies (message, state, format) VALUES (?, ?, ?)",
             (new, reply.state, fields.stored_model(reply.format)),
         )
-        stored = Reply(
-            state=ReplyState(reply.state),
-            reasoning=reply.reasoning,
-            ids=reply.ids,
-            finish_reason=reply.finish_reason,
-            error=reply.error,
-            stats=reply.stats,
-            model=messages.storable(reply.model),
-            edited=reply.edited,
-        )
-        messages.save_reply(connection, new, message.text, stored)
+        stored = Reply(**{**dict(reply), "state": ReplyState(reply.state)})
+        replies.save(connection, new, message.text, stored)
     shown = [
         Picture(
             each.digest,
-            messages.storable(each.name),
+            each.name,
             known[each.digest].size,
             each.resized,
             each.tokens,

@@ -1,9 +1,9 @@
 """Backs everything up to one ZIP, and restores it.
 
-A backup is an exported ZIP of all chats with another entry, `backup.json`: counts, by which a
-restore knows that nothing is missing, and settings. Model folders, budgets, connections, keys and
-tokens belong to a computer and are not in it. Everything is checked before the user is asked; the
-next start puts it in place and keeps the present chats (`desktop.store.restored`).
+A backup is an exported ZIP with another entry, `backup.json`: counts, by which a restore knows that
+nothing is missing, and settings, without those of a computer: model folders, budgets, connections,
+keys, tokens. All is checked before the user is asked; the next start puts it in place
+(`desktop.store.restored`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from desktop.services import Controller, Services
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings import AppSettings, PresetSettings
+from desktop.store.settings import AppSettings
 from desktop.store.settings_file import read_settings
 from desktop.store.tables.fields import LAST_MOMENT
 
@@ -47,7 +47,7 @@ class BackupError(WaymarkError, title="The backup can't be restored"): ...
 
 
 class BackupInfo(Frozen):
-    """`pictures` counts those whose files were there; `folders` has those without chats too."""
+    """`pictures` counts those whose files were there; `folders` may have no chats."""
 
     waymark_backup: Literal[1] = 1
     made: Moment
@@ -75,16 +75,16 @@ class BackupWriter(ZipWriter):
         folders: tuple[ArchivedFolder, ...],
         settings: AppSettings,
     ) -> None:
+        super().__init__(path, path_of)
         self._folders, self._settings = folders, settings
         self._messages = 0
-        super().__init__(path, path_of)
 
     def add(self, chat: ArchivedChat) -> None:
         super().add(chat)
         self._messages += len(chat.messages)
 
-    def _add_rest(self) -> None:
-        super()._add_rest()
+    def _add_pictures(self) -> None:
+        super()._add_pictures()
         info = BackupInfo(
             made=time.time(),
             chats=self._count,
@@ -97,24 +97,24 @@ class BackupWriter(ZipWriter):
 
 
 def portable(settings: AppSettings) -> dict[str, Any]:
-    presets = [each.model_copy(update={"model": ""}) for each in settings.presets.presets]
-    named = PresetSettings(default=settings.presets.default, presets=tuple(presets))
-    settings = settings.model_copy(update={"presets": named})
-    return settings.model_dump(mode="json", include=set(SECTIONS))
+    return _without_models(settings).model_dump(mode="json", include=set(SECTIONS))
 
 
 def with_portable(settings: AppSettings, stored: dict[str, Any]) -> AppSettings:
-    """Keeps values that can't be read."""
+    """Values that can't be read stay as they are."""
     known = {name: value for name, value in stored.items() if name in SECTIONS}
-    read = read_settings(settings, known, [])
-    presets = [each.model_copy(update={"model": ""}) for each in read.presets.presets]
-    named = PresetSettings(default=read.presets.default, presets=tuple(presets))
-    return read.model_copy(update={"presets": named})
+    return _without_models(read_settings(settings, known, []))
+
+
+def _without_models(settings: AppSettings) -> AppSettings:
+    presets = tuple(each.model_copy(update={"model": ""}) for each in settings.presets.presets)
+    kept = settings.presets.model_copy(update={"presets": presets})
+    return settings.model_copy(update={"presets": kept})
 
 
 class BackupController(Controller):
-    """`checked(words)`: a backup can be restored by `accept`, or not by `decline`. `checking`: the
-    one before can't be restored any more. `ready`: it is in place at the next start."""
+    """`checked(words)`: `accept` restores a backup, `decline` doesn't. `checking`: the one before
+    can't be restored any more. `ready`: it is in place at the next start."""
 
     said = Signal(str)
     checking = Signal()
@@ -187,8 +187,8 @@ class BackupController(Controller):
         self.checked.emit(words)
 
     async def prepare(self, path: Path) -> BackupInfo:
-        """Write a backup to the file that `restored.finish` completes, and check that nothing is
-        missing. Raises BackupError, NotAnExportError, StoreError, OSError."""
+        """Fill the file that `restored.finish` completes; check that nothing is missing. Raises
+        BackupError, NotAnExportError, StoreError, OSError."""
         self.said.emit(tr("Checking {}…").format(path.name))
         try:
             file = await in_thread(partial(ChatsFile, path))

@@ -1,4 +1,4 @@
-"""Exports chats, and imports those of Waymark and other programs."""
+"""Exports chats, and imports those of Waymark and others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Kind: TypeAlias = Callable[[Path, Callable[[str], Path]], Writer]
 
 @dataclass
 class ImportReport:
-    """Counts chats of a file; lists those refused: (title, reason)."""
+    """`left_out`: titles and reasons."""
 
     file: str
     program: str = ""
@@ -96,7 +96,7 @@ class ExportController(Controller):
         self._tasks.spawn(self._print(chat, printer), tr("Printing"))
 
     async def write(self, chats: Sequence[int], path: Path, kind: Kind | None = None) -> None:
-        """Write the format of the suffix, or `kind`. Raises ExportError, StoreError."""
+        """In the format of the suffix, or of `kind`. Raises ExportError, StoreError."""
         self.said.emit(tr("Exporting to {}…").format(path.name))
         kind = kind or WRITERS.get(path.suffix.lower(), WRITERS[".zip"])
         write = self._write_pdf if path.suffix.lower() == PDF else partial(self._write_file, kind)
@@ -130,7 +130,7 @@ class ExportController(Controller):
         return count, writer.missing
 
     async def _add_drawn(self, writer: HtmlWriter, chat: ArchivedChat) -> None:
-        """Draw the pictures that not all browsers show, one at a time."""
+        """Draw pictures that not all browsers show, one at a time."""
         writing = writer.writing(chat)
         while (picture := await in_thread(partial(next, writing, None))) is not None:
             path = self._blobs.path(picture.digest)
@@ -213,7 +213,7 @@ class ExportController(Controller):
     async def store(
         self, file: ChatsFile, chat: ArchivedChat, lost: Counter[Lost], database: Database
     ) -> list[str]:
-        """Returns the digests of the chat's pictures; unreadable ones are counted in `lost`. Raises
+        """Returns the digests of the chat's pictures; counts unreadable ones in `lost`. Raises
         StoreError, OSError."""
         # No picture is deleted as unused before its chat is stored.
         async with self._pictures.held():

@@ -1,4 +1,4 @@
-"""Menu entries and dialogs of exports, imports, backups and printing."""
+"""Dialogs of exports, imports, backups and printing."""
 
 from __future__ import annotations
 
@@ -43,16 +43,15 @@ class ExportMenu(QObject):
         export.imported.connect(self._show_report)
 
     def export_shown(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
-        if place is not None:
-            chat = self._chats.chat_list.chats[place]
+        chat = self._chats.chat_list.chat_of(self._chats.shown)
+        if chat is not None:
             title = tr("Export this chat")
             self._tasks.spawn(self._write([chat.id], title, chat.title), title)
 
     def print_shown(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
-        if place is not None:
-            self._tasks.spawn(self._print(self._chats.chat_list.chats[place]), tr("Printing"))
+        chat = self._chats.chat_list.chat_of(self._chats.shown)
+        if chat is not None:
+            self._tasks.spawn(self._print(chat), tr("Printing"))
 
     def export_all(self) -> None:
         chats = [chat.id for chat in self._chats.chat_list.chats]
@@ -113,9 +112,9 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
     dialog.filterSelected.connect(lambda each: dialog.setDefaultSuffix(filters[each]))
     dialog.setDefaultSuffix(".zip")
     dialog.selectFile(f"{file_name(name)}.zip")
-    if await dialogs.outcome(dialog) != QDialog.DialogCode.Accepted:
+    if not (chosen := await dialogs.chosen(dialog)):
         return None
-    path = Path(dialog.selectedFiles()[0])
+    path = Path(chosen[0])
     suffix = filters[dialog.selectedNameFilter()]
     if path.suffix.lower() == suffix:
         return path
@@ -125,7 +124,6 @@ async def choose_export(parent: QWidget, title: str, name: str) -> Path | None:
 
 
 def unused(path: Path) -> Path:
-    """Add a number if a file has this name."""
     number, found = 1, path
     while found.exists() or found.is_symlink():
         number += 1
@@ -139,8 +137,7 @@ async def choose_backup(parent: QWidget) -> Path | None:
     dialog.setNameFilter(tr("Backups ({patterns})").format(patterns="*.zip"))
     dialog.setDefaultSuffix(".zip")
     dialog.selectFile(f"{tr('Waymark backup')} {datetime.now():%Y-%m-%d}.zip")
-    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
-    return Path(dialog.selectedFiles()[0]) if accepted else None
+    return next(map(Path, await dialogs.chosen(dialog)), None)
 
 
 async def choose_restored(parent: QWidget) -> Path | None:
@@ -148,8 +145,7 @@ async def choose_restored(parent: QWidget) -> Path | None:
     dialog = named(QFileDialog(parent, tr("Restore a backup"), "", kinds), "restoreDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
-    return Path(dialog.selectedFiles()[0]) if accepted else None
+    return next(map(Path, await dialogs.chosen(dialog)), None)
 
 
 async def choose_imports(parent: QWidget) -> list[Path]:
@@ -157,8 +153,7 @@ async def choose_imports(parent: QWidget) -> list[Path]:
     dialog = named(QFileDialog(parent, tr("Import chats"), "", kinds), "importFilesDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)
-    accepted = await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted
-    return [Path(name) for name in dialog.selectedFiles()] if accepted else []
+    return list(map(Path, await dialogs.chosen(dialog)))
 
 
 def file_name(title: str) -> str:

@@ -1,7 +1,7 @@
 """Chats on paper and as PDF, with pictures and formulas.
 
-Other processes decode pictures and draw formulas. Pages are painted in a thread, because a long
-chat takes seconds.
+Other processes decode pictures and draw formulas. A thread paints the pages: long chats take
+seconds.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from PySide6.QtGui import (
 
 from core.api.archive import ArchivedChat, ArchivedPicture
 from core.api.errors import WaymarkError
+from desktop.chat.markdown.block_text import nothing
 from desktop.chat.markdown.blocks import Block
 from desktop.chat.markdown.renderer import CODE_EDGE, to_html
 from desktop.chat.markdown.stream import BlockStream
@@ -56,12 +57,13 @@ class PrintedDocument(QTextDocument):
         super().__init__()
         self._images = images
 
-    def loadResource(self, _type: int, name: QUrl | str) -> object:
-        return self._images.get(name.toString() if isinstance(name, QUrl) else name, QImage())
+    def loadResource(self, kind: int, name: QUrl | str) -> object:
+        found = self._images.get(name.toString() if isinstance(name, QUrl) else name)
+        return found if found is not None else nothing(kind)
 
 
 class Printout:
-    """`add` the chats in the window's thread, then `paint` in any. `missing` counts unreadable
+    """`add` chats in the window's thread, then `paint` in any. `missing` counts unreadable
     pictures."""
 
     def __init__(self, pictures: PictureController) -> None:
@@ -146,17 +148,13 @@ class Printout:
 async def rendered(pictures: PictureController, picture: ArchivedPicture, edge: int) -> QImage:
     """Empty if it can't be read."""
     try:
-        drawn = await pictures.render(Picture(picture.digest, picture.name, (0, 0)), edge, edge)
+        return await pictures.render(Picture(picture.digest, picture.name, (0, 0)), edge, edge)
     except WaymarkError:
         return QImage()
-    if len(drawn.pixels) != 4 * drawn.width * drawn.height:
-        return QImage()
-    kind = QImage.Format.Format_RGBA8888
-    return QImage(drawn.pixels, drawn.width, drawn.height, 4 * drawn.width, kind).copy()
 
 
 def _blocks(text: str, keeps_lines: bool) -> list[tuple[str, int]]:
-    """The HTML of each block, and its depth in lists."""
+    """Each block's HTML, and its depth in lists."""
     stream = BlockStream()
     stream.append(text, more=True)
     stream.finish()

@@ -1,7 +1,7 @@
 """Reads exported files of Waymark and other programs, one chat at a time.
 
-JSON is interpreted in a helper process. Of a ZIP, only entries with known names are read, each up
-to its limit; nothing is unpacked to the disk.
+A helper process interprets JSON. Of a ZIP, entries with known names are read up to a limit; nothing
+is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class FoundChat(NamedTuple):
 
 
 class ChatsFile:
-    """`program` is known once `chats` has begun. Not thread-safe. Raises NotAnExportError,
-    WaymarkError, OSError."""
+    """`chats` tells the `program`. Not thread-safe. Raises NotAnExportError, WaymarkError,
+    OSError."""
 
     def __init__(self, path: Path) -> None:
         self.program: Program = "Waymark"
@@ -92,7 +92,7 @@ class ChatsFile:
                 yield self._chat(number)
 
     def picture(self, picture: ArchivedPicture) -> bytes:
-        """Nothing if it isn't in the file, or damaged."""
+        """Empty if it is missing or damaged."""
         with suppress(NotAnExportError):
             return self._picture(picture)
         return b""
@@ -140,7 +140,7 @@ class ChatsFile:
         return found
 
     def read(self, name: str, most: int) -> bytes:
-        """At most `most` bytes; '' is the whole file."""
+        """Up to `most` bytes; '' is the whole file. Raises NotAnExportError, OSError."""
         try:
             if self._zip is None:
                 self._file.seek(0)

@@ -1,6 +1,6 @@
 """Writes chats to a file that appears whole or not at all.
 
-ZIP and JSON hold everything and can be imported; HTML and Markdown hold what is shown.
+ZIP and JSON hold everything, to import; HTML and Markdown what is shown.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class ExportError(WaymarkError, title="The chats could not be exported"): ...
 class Writer(ABC):
     """Call `add` for each chat, then `end`; or `discard`.
 
-    `path_of` finds a picture by digest; `missing` counts those that are gone. Raises OSError,
-    ExportError.
+    `path_of` finds pictures by digest; `missing` counts those gone. Raises OSError, ExportError.
     """
 
     def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
@@ -68,13 +67,11 @@ class Writer(ABC):
         descriptor, name = tempfile.mkstemp(prefix=".waymark-", dir=path.parent)
         self._unfinished = Path(name)
         self._file: BinaryIO = os.fdopen(descriptor, "wb")
-        self._begin()
 
     @abstractmethod
     def add(self, chat: ArchivedChat) -> None: ...
 
     def end(self) -> None:
-        self._finish()
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -85,17 +82,11 @@ class Writer(ABC):
         with suppress(OSError):
             self._unfinished.unlink(missing_ok=True)
 
-    @abstractmethod
-    def _begin(self) -> None: ...
-
-    @abstractmethod
-    def _finish(self) -> None: ...
-
     def _say(self, text: str) -> None:
         self._file.write(text.encode())
 
     def _picture(self, digest: str) -> bytes:
-        """Nothing if it is gone."""
+        """Empty if it is gone."""
         try:
             return read_regular(self._path_of(digest))
         except (OSError, WaymarkError):
@@ -104,9 +95,10 @@ class Writer(ABC):
 
 
 class ZipWriter(Writer):
-    """An entry a chat, so that none is too large to be read, and an entry a picture."""
+    """An entry for each chat, so that none is too large to read, and each picture."""
 
-    def _begin(self) -> None:
+    def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
+        super().__init__(path, path_of)
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED)
         self._count = 0
         self._digests: dict[str, None] = {}
@@ -123,11 +115,12 @@ class ZipWriter(Writer):
             self._zip.close()
         super().discard()
 
-    def _finish(self) -> None:
-        self._add_rest()
+    def end(self) -> None:
+        self._add_pictures()
         self._zip.close()
+        super().end()
 
-    def _add_rest(self) -> None:
+    def _add_pictures(self) -> None:
         for digest in self._digests:
             if data := self._picture(digest):
                 name = f"pictures/{digest}{suffix_of(data)}"
@@ -136,7 +129,8 @@ class ZipWriter(Writer):
 
 
 class JsonWriter(Writer):
-    def _begin(self) -> None:
+    def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
+        super().__init__(path, path_of)
         self._first = True
         self._digests: dict[str, None] = {}
         self._say(f'{{"waymark": {VERSION}, "chats": [')
@@ -146,7 +140,7 @@ class JsonWriter(Writer):
         self._first = False
         self._digests |= dict.fromkeys(digests_of(chat))
 
-    def _finish(self) -> None:
+    def end(self) -> None:
         self._say('], "pictures": {')
         comma = ""
         for digest in self._digests:
@@ -154,6 +148,7 @@ class JsonWriter(Writer):
                 self._say(f'{comma}"{digest}": "{base64.b64encode(data).decode()}"')
                 comma = ",\n"
         self._say("}}\n")
+        super().end()
 
     def _say(self, text: str) -> None:
         super()._say(text)
@@ -163,12 +158,6 @@ class JsonWriter(Writer):
 
 
 class MarkdownWriter(Writer):
-    def _begin(self) -> None:
-        pass
-
-    def _finish(self) -> None:
-        pass
-
     def add(self, chat: ArchivedChat) -> None:
         self._say(f"# {chat.title}\n\n{date(chat.created)}\n\n")
         if chat.system:
@@ -186,12 +175,13 @@ class MarkdownWriter(Writer):
 
 
 class HtmlWriter(Writer):
-    """One file without scripts that connects to nothing: pictures are inside.
+    """A file without scripts, with its pictures, that connects to nothing.
 
     `drawn`: a PNG in place of the next picture, which browsers don't show.
     """
 
-    def _begin(self) -> None:
+    def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
+        super().__init__(path, path_of)
         self.drawn = b""
         self._parser = html_parser()
         self._say(HEAD.format(title=html.escape(self._path.stem), style=STYLE))
@@ -226,8 +216,9 @@ class HtmlWriter(Writer):
                 self._say(f"<pre>{html.escape(message.reply.reasoning)}</pre></details>\n")
             self._say(f"{self._parser.render(message.text)}</article>\n")
 
-    def _finish(self) -> None:
+    def end(self) -> None:
         self._say("</body></html>\n")
+        super().end()
 
 
 WRITERS: dict[str, type[Writer]] = {
@@ -239,7 +230,6 @@ WRITERS: dict[str, type[Writer]] = {
 
 
 def shown_messages(chat: ArchivedChat) -> Iterator[ArchivedMessage]:
-    """Along the chosen children, as in the window."""
     children: dict[int | None, list[int]] = {}
     for place, message in enumerate(chat.messages):
         children.setdefault(message.parent, []).append(place)

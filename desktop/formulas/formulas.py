@@ -1,6 +1,6 @@
 """Formulas as drawings in a block's HTML, made in a helper process and kept by their source.
 
-A formula is shown as it was written until its drawing is there, and for good if there can't be one.
+A formula is shown as it was written until its drawing is there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from PySide6.QtCore import QByteArray, QObject, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetrics, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
+from core.api.errors import WaymarkError
 from core.helper.process import Helper, HelperFailedError
 from desktop.threads import DaemonExecutor
 
@@ -47,6 +48,8 @@ WIDEST_IN_LINE = 560
 # Letters of formulas have lower small letters than those of interfaces.
 LARGER = 1.12
 SCHEME = "formula:"
+# A helper that reads strangers' formulas may answer anything.
+FAILURES = (HelperFailedError, WaymarkError, KeyError, TypeError, ValueError)
 _SPAN = re.compile(r'<span class="math">(.*?)</span>', re.DOTALL)
 _ONE = re.compile(r'<p><span class="math">(?:(?!</span>).)*</span></p>', re.DOTALL)
 _ALONE = re.compile(r'<p>(<img src="formula:[^>]*>)</p>')
@@ -190,13 +193,13 @@ def _size(drawing: Drawing | None) -> int:
 
 
 def _draw(helper: Helper, batch: Sequence[Source]) -> list[Drawing | None]:
-    with contextlib.suppress(HelperFailedError):
+    with contextlib.suppress(*FAILURES):
         return _ask(helper, batch, BATCH_S)
     found: list[Drawing | None] = []
     for source in batch:
         try:
             found += _ask(helper, [source], ALONE_S)
-        except HelperFailedError:
+        except FAILURES:
             found.append(None)
     return found
 
@@ -244,8 +247,7 @@ class Picture:
 
 
 class Illustrated:
-    """`pending` are sources that may still come. `least_width` is that of a formula alone, which
-    scrolls."""
+    """Drawings of `pending` may still come. A formula alone, of `least_width`, scrolls."""
 
     def __init__(self, html: str, metrics: QFontMetrics, pixels: float) -> None:
         self.pictures: dict[str, Picture] = {}

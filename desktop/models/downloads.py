@@ -56,7 +56,7 @@ RUNNING = (Stage.STARTING, Stage.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class ShownDownload:
-    """`error` is why it stopped; `speed` is in bytes a second."""
+    """`speed` is in bytes a second."""
 
     job: Job
     stage: Stage
@@ -124,13 +124,12 @@ class DownloadsController(QObject):
         settings: SettingsController,
         folders: Folders,
         secrets: Secrets,
-        client: DownloadsClient | None = None,
     ) -> None:
         super().__init__()
         self._tasks, self._settings = tasks, settings
         self._usual_folder = folders.data / "models"
         log = folders.engine_log.with_name("downloads.log")
-        self._client = client or DownloadsClient(self._hear, log)
+        self._client = DownloadsClient(self._hear, log)
         # The hub whose token was typed since the start.
         self._secrets, self._typed_for = secrets, ""
         self.shown: dict[str, ShownDownload] = {}
@@ -159,8 +158,7 @@ class DownloadsController(QObject):
         return tr("in the system's keyring") if kept else tr("in memory, until you quit")
 
     def change(self, network: NetworkSettings, token: str | None = None) -> None:
-        """Apply other settings at once, and another token ('' deletes it); forbidding the network
-        ends the process that connects."""
+        """`token` '' deletes it. Forbidding the network ends the process that connects."""
         self._settings.put(network=network)
         self._tasks.spawn(self._apply(token), tr("Changing the connection"))
 
@@ -175,7 +173,6 @@ class DownloadsController(QObject):
         return await self._client.look(repository)
 
     def find_unfinished(self) -> None:
-        """Shows them paused."""
         self._tasks.spawn(self._find_unfinished(), tr("Looking for downloads"))
 
     def begin(self, plan: Plan) -> None:
@@ -188,7 +185,7 @@ class DownloadsController(QObject):
         self._tasks.spawn(self._client.pause(Path(work)), tr("Pausing a download"))
 
     def discard(self, work: str) -> None:
-        """Call only for a download that is not running."""
+        """The download must not be running."""
         self._tasks.spawn(self._discard(work), tr("Deleting a download"))
 
     async def close(self) -> None:

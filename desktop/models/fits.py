@@ -1,7 +1,6 @@
-"""Compares a model's size with this computer's memory, and suggests models.
+"""Compares models with this computer's memory, and suggests some.
 
-The headers of a model on this computer tell its bytes in each precision; for one on the hub they
-are estimated from published sizes.
+The bytes of a model on the hub are estimated from published sizes.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ def room(available: Memory) -> int:
 
 
 def needs(parameters: int, gguf_bytes: int = 0) -> Needs:
-    """Estimate bytes in each precision that the engine may choose, the most exact first; empty if
-    unknown."""
+    """Estimated bytes by precision, the most exact first; empty if unknown."""
     found = {
         tr("in {precision}").format(precision=name): int(parameters * each) + ROOM_BYTES
         for name, each in BYTES_PER_PARAMETER.items()
@@ -145,7 +143,6 @@ def memory_of(way: Way, context: int) -> int:
 def judge(
     facts: ModelFacts, available: Memory, precision: Precision = "auto", context: int | None = None
 ) -> Verdict:
-    """Check a chosen precision and context, or the automatic ones."""
     wanted = min(context or USUAL_CONTEXT, facts.context or USUAL_CONTEXT)
     automatic = facts.ways[: facts.automatic]
     chosen = [each for each in facts.ways if each.precision == precision]
@@ -173,7 +170,7 @@ def judge(
 
 
 def _tried(automatic: Sequence[Way], available: Memory) -> list[Way]:
-    """The way that an engine would choose, as `core/loading/precision.py` does."""
+    """Chooses as `core/loading/precision.py` does."""
     found: list[Way] = []
     free = available.free - available.kept + HEADROOM_BYTES
     for way in automatic:
@@ -296,10 +293,8 @@ def estimate(found: Repository, available: Memory, speeds: Sequence[Speed]) -> E
 def suited_models(
     found: Sequence[Repository], available: Memory, speeds: Sequence[Speed]
 ) -> list[Repository]:
-    """The largest that fit and reply fast enough; else the smallest that fits.
-
-    None while this machine's speed is unknown: the largest may be too slow.
-    """
+    """The largest that fit and reply fast enough, else the smallest that fits; none while this
+    machine's speed is unknown."""
     if not speeds:
         return []
     estimates = [(each, estimate(each, available, speeds)) for each in found]
@@ -311,6 +306,6 @@ def suited_models(
 
 
 def active_parameters(found: Repository) -> float:
-    """Counts only active experts, as names of models tell them."""
+    """Counts only experts that the name calls active."""
     active = _ACTIVE.search(found.name)
     return float(active[1]) * 10**9 if active else found.parameters

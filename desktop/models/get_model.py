@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
@@ -31,6 +33,8 @@ WIDTH, HEIGHT, ITEM_HEIGHT = 860, 640, 58
 # More would not fit on a small screen.
 FILES_NAMED = 4
 
+T = TypeVar("T")
+
 
 class GetModelDialog(Dialog):
     # The path of a downloaded model.
@@ -57,9 +61,9 @@ class GetModelDialog(Dialog):
         self._said = Label(name="modelSearchWords", style="muted small", wraps=True)
         self._found = named(QListWidget(), "modelResults", tr("Models"))
         for chosen in (self._found.itemClicked, self._found.itemActivated):
-            chosen.connect(self._look_at)
+            chosen.connect(lambda item: self._look(str(item.data(Qt.ItemDataRole.UserRole))))
         self._details = ModelDetails()
-        self._details.download_asked.connect(self._begin)
+        self._details.download_asked.connect(downloads.begin)
         self._connection = ConnectionBox(downloads)
         self._connection.hide()
         self._connection.folder_asked.connect(self._choose_folder)
@@ -77,7 +81,6 @@ class GetModelDialog(Dialog):
             self._library.survey()
 
     def _on_library(self) -> None:
-        """Name the models again once this machine's speed is known."""
         speeds = self._library.device.speeds
         if self._shows_catalogue and speeds != self._speeds:
             self._list_catalogue()
@@ -118,52 +121,51 @@ class GetModelDialog(Dialog):
         self._scroll.setMaximumHeight(max(0, self._list.heightForWidth(width)))
 
     def ask(self) -> None:
-        """Opens the repository that the words name; '' shows the catalogue."""
         self._settings.setChecked(False)
         text = self.search.text().strip()
         if not text:
             self._show_catalogue()
         elif name := repository_name(text):
-            self._start(lambda: self._look(name), tr("Opening {name}…").format(name=name))
+            self._look(name)
         else:
-            self._start(lambda: self._search(text), tr("Searching…"))
+            ask = partial(self._downloads.search, text)
+            self._start(ask, self._show_found, tr("Searching…"))
 
-    def _start(self, ask: Callable[[], Awaitable[None]], words: str) -> None:
+    def _start(
+        self, ask: Callable[[], Awaitable[T]], show: Callable[[T], None], words: str
+    ) -> None:
         self._questions += 1
         number = self._questions
         self._say(words)
 
         async def answer() -> None:
             try:
-                await ask()
+                found = await ask()
             except WaymarkError as error:
                 if number == self._questions:
                     self._say_error(error.info())
+            else:
+                if number == self._questions:
+                    show(found)
 
         self._tasks.spawn(answer(), tr("Asking the model server"))
 
-    async def _search(self, text: str) -> None:
-        number = self._questions
-        found = await self._downloads.search(text)
-        if number != self._questions:
-            return
-        self._show_found(found)
+    def _show_found(self, found: Sequence[Repository]) -> None:
+        self._shows_catalogue = False
+        self._details.hide_model(bool(found))
+        self._fill(found)
         words = tr("{count} models that Waymark runs, the most downloaded first.")
         none = tr("No model that Waymark runs has these words in its name.")
         self._say(words.format(count=format_count(len(found))) if found else none)
 
-    async def _look(self, name: str) -> None:
-        number = self._questions
-        found = await self._downloads.look(name)
-        if number != self._questions:
-            return
+    def _look(self, name: str) -> None:
+        ask = partial(self._downloads.look, name)
+        self._start(ask, self._show_model, tr("Opening {name}…").format(name=name))
+
+    def _show_model(self, found: Repository) -> None:
         plans = choices(found)
         self._details.show_model(found, plans)
         self._say("" if plans else tr("Nothing in this repository is in a format Waymark reads."))
-
-    def _look_at(self, item: QListWidgetItem) -> None:
-        name = str(item.data(Qt.ItemDataRole.UserRole))
-        self._start(lambda: self._look(name), tr("Opening {name}…").format(name=name))
 
     def _show_catalogue(self) -> None:
         self._questions += 1
@@ -187,11 +189,6 @@ class GetModelDialog(Dialog):
             facts = estimate(each, available, self._speeds).words(each)
             self._found.item(at).setText(f"{title}\n{facts}")
 
-    def _show_found(self, found: Sequence[Repository]) -> None:
-        self._shows_catalogue = False
-        self._details.hide_model(bool(found))
-        self._fill(found)
-
     def _fill(self, found: Sequence[Repository]) -> None:
         available, speeds = self._library.available(), self._library.device.speeds
         at = self._found.currentItem()
@@ -211,9 +208,6 @@ class GetModelDialog(Dialog):
 
     def _say_error(self, info: ErrorInfo) -> None:
         self._say(error_text(info), wrong=True)
-
-    def _begin(self, plan: Plan) -> None:
-        self._downloads.begin(plan)
 
     def _load(self, path: str) -> None:
         self.load_asked.emit(path)

@@ -12,28 +12,37 @@ from pathlib import Path
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
 from core.api.errors import SlowFileError, WaymarkError
-from core.api.model_info import HEADROOM_BYTES
+from core.api.model_info import HEADROOM_BYTES, ModelInfo
 from core.gguf.library import SUFFIX, FoundModel
 from core.library.client import LibraryClient
 from core.library.messages import Described, Device, ModelFacts
-from core.library.places import find_models, folders_below, models_of, watched_folders
+from core.library.places import (
+    find_models,
+    folders_below,
+    model_at,
+    models_of,
+    watched_folders,
+)
 from desktop.engine.engine_status import remember_names, shown_name
 from desktop.engine.tasks import FILE_LIMIT_S, Tasks
 from desktop.i18n import tr
 from desktop.models.fits import Memory, Verdict, judge, memory
 from desktop.settings.settings import SettingsController
 from desktop.store.folders import Folders
+from desktop.store.settings import AppSettings, kept_path
 
 # A copy or a download makes many changes.
 SETTLED_MS = 1_500
 MOST_WATCHED = 1_000
 # A folder that did not answer before.
 STILL_SILENT_S = 1.0
+# Names of reads that aren't of an added folder: the usual places, and models opened by their paths.
+USUAL, OPENED = "usual", "opened"
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """With all its copies, of which Load takes the first; `facts` are None until read."""
+    """Load takes the first of its copies; `facts` are None until read."""
 
     places: tuple[FoundModel, ...]
     facts: ModelFacts | None = None
@@ -58,6 +67,11 @@ class Place:
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
+    def without(self, paths: set[Path]) -> Place:
+        kept = [at for at, each in enumerate(self.models) if each.path not in paths]
+        models = tuple(self.models[at] for at in kept)
+        return Place(models, tuple(self.files[at] for at in kept), self.folders)
+
 
 class LibraryController(QObject):
     # The list, or what is known of a model.
@@ -71,13 +85,10 @@ class LibraryController(QObject):
         settings: SettingsController,
         folders: Folders,
         ours: Path,
-        client: LibraryClient | None = None,
     ) -> None:
         super().__init__()
         self._tasks, self._settings, self.ours = tasks, settings, ours
-        self.client = client or LibraryClient(
-            self._hear, folders.data / "library.json", folders.contexts
-        )
+        self.client = LibraryClient(self._hear, folders.data / "library.json", folders.contexts)
         self.models: list[LibraryModel] = []
         self.scanning = False
         # Models found and not yet described.
@@ -87,10 +98,11 @@ class LibraryController(QObject):
         self.device = Device(name="cpu")
         self._again = self._stale = self._wholly = False
         self._watched = False
-        # Folders that are being read: '' for the usual places.
+        # Reads that have not ended, by folder or name.
         self._looking: dict[str, asyncio.Future[Place]] = {}
         self._settled = QTimer(self, singleShot=True, interval=SETTLED_MS)
         self._settled.timeout.connect(self.survey)
+        settings.engine.model_loaded.connect(self._on_loaded)
 
     @cached_property
     def _watcher(self) -> QFileSystemWatcher:
@@ -156,16 +168,18 @@ class LibraryController(QObject):
         return [each for place in await self._find() for each in place.models]
 
     async def _find(self) -> list[Place]:
-        added = self._settings.settings.library.folders
-        reads: dict[str, Callable[[], Place]] = {"": partial(_usual_places, self.ours)}
-        reads |= {each: partial(_added_folder, Path(each)) for each in added}
+        settings = self._settings.settings
+        reads: dict[str, Callable[[], Place]] = {USUAL: partial(_usual_places, self.ours)}
+        reads |= {each: partial(_added_folder, Path(each)) for each in settings.library.folders}
+        reads[OPENED] = partial(_opened_models, _opened_paths(settings))
         found = await asyncio.gather(*(self._look(*each) for each in reads.items()))
+        listed = {each.path for place in found[:-1] for each in place.models}
+        found[-1] = found[-1].without(listed)
         remember_names({str(each.path): each.name for place in found for each in place.models})
         return found
 
     async def _look(self, folder: str, read: Callable[[], Place]) -> Place:
-        """A place that doesn't answer is reported, keeps its thread, and delays later calls only
-        shortly."""
+        """A place that doesn't answer is reported, and delays later calls only shortly."""
         looking = self._looking.get(folder)
         limit_s = FILE_LIMIT_S if looking is None else STILL_SILENT_S
         if looking is None:
@@ -176,7 +190,7 @@ class LibraryController(QObject):
             self._looking.pop(folder, None)
             return looking.result()
         words = tr("{folder} does not answer. The models in it are not in the list.")
-        named = folder or tr("A folder of models")
+        named = tr("A folder of models") if folder in (USUAL, OPENED) else folder
         self.failed.emit(SlowFileError(words.format(folder=named)).info())
         return Place()
 
@@ -210,6 +224,10 @@ class LibraryController(QObject):
         self._stale = True
         if self._watched:
             self._settled.start()
+
+    def _on_loaded(self, model: ModelInfo) -> None:
+        if kept_path(model.path) and not any(each.has(model.path) for each in self.models):
+            self._on_change()
 
     def _hear(self, event: Described | Device) -> None:
         if isinstance(event, Device):
@@ -246,6 +264,17 @@ def _usual_places(ours: Path) -> Place:
 
 def _added_folder(folder: Path) -> Place:
     return _place(models_of(folder), folders_below([folder]))
+
+
+def _opened_paths(settings: AppSettings) -> list[str]:
+    run = (each.path for each in settings.library.models if each.chosen)
+    return [path for path in (settings.model.path, *settings.recent_models, *run) if path]
+
+
+def _opened_models(paths: Sequence[str]) -> Place:
+    found = (model_at(Path(path)) for path in dict.fromkeys(paths))
+    models = [each for each in found if each is not None]
+    return _place(models, list(dict.fromkeys(each.path.parent for each in models)))
 
 
 def _place(models: Sequence[FoundModel], folders: Sequence[Path]) -> Place:

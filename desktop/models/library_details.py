@@ -138,7 +138,8 @@ class MemoryTable(QWidget):
         contexts = [each for each in CONTEXTS if each < facts.context]
         if facts.context:
             contexts.append(facts.context)
-        heads = [tr("Precision"), *map(_tokens, contexts), tr("Speed"), tr("1,000 tokens read")]
+        heads = [tr("Precision"), *map(_tokens, contexts), tr("Read per token")]
+        heads += [tr("Speed"), tr("1,000 tokens read")]
         for place, words in enumerate(heads):
             # In two lines, so that the table is narrow.
             self._put(0, place, "\n".join(words.rsplit(" ", 1)), "muted small")
@@ -147,10 +148,11 @@ class MemoryTable(QWidget):
             self._put(line, 0, precision_name(way.precision), "small")
             for place, context in enumerate(contexts, 1):
                 self._put_memory(line, place, way, context, available)
+            read = format_bytes(way.token_bytes) if way.token_bytes else ""
             step = format_speed(1 / way.step_s) if way.step_s else ""
-            self._put(line, len(contexts) + 1, step, "muted small")
             prompt = format_seconds(way.prompt_s) if way.prompt_s else ""
-            self._put(line, len(contexts) + 2, prompt, "muted small")
+            for place, words in enumerate((read, step, prompt), len(contexts) + 1):
+                self._put(line, place, words, "muted small")
 
     def _put_memory(self, line: int, place: int, way: Way, context: int, free: Memory) -> None:
         needed = memory_of(way, context)
@@ -202,7 +204,6 @@ def describe(facts: ModelFacts) -> str:
 
 
 def speed(way: Way | None) -> str:
-    """Measured on this machine."""
     if way is None or not way.step_s:
         return ""
     words = tr("About {speed}, and {seconds} for 1,000 tokens of a prompt, as measured here.")

@@ -164,18 +164,22 @@ class LibraryDialog(Dialog):
             self.question.withdraw()
         available = self.list.available
         verdict = self._library.verdict(model, available)
-        loaded, busy = self._is_loaded(model), self._settings.engine.status.phase in COMING
+        status, moving = self._settings.engine.status, bool(self._moves.path)
+        loaded = status.model is not None and model.has(status.model.path)
+        busy = status.phase in COMING
         coming = busy and model.has(self._settings.loaded.path)
-        state = {"loaded": loaded, "coming": coming, "busy": busy}
-        moving = bool(self._moves.path)
-        state |= {"moving": moving, "moved": model.has(self._moves.path)}
-        self.details.show_model(model, verdict, available, **state)
+        self.details.show_model(
+            model,
+            verdict,
+            available,
+            loaded=loaded,
+            coming=coming,
+            busy=busy,
+            moving=moving,
+            moved=model.has(self._moves.path),
+        )
         if loaded or coming or moving:
             self.question.withdraw()
-
-    def _is_loaded(self, model: LibraryModel) -> bool:
-        loaded = self._settings.engine.status.model
-        return loaded is not None and model.has(loaded.path)
 
     def _nothing(self) -> str:
         if self._library.models:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 from core.library.messages import ModelFacts
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
-from desktop.models.fits import Memory, fit_name
+from desktop.models.fits import fit_name
 from desktop.models.library import LibraryController, LibraryModel
 from desktop.numbers import BETWEEN, format_speed, short_count
 from desktop.widgets.plain_text import shortened, tip
@@ -27,21 +27,17 @@ class LibraryList(QAbstractListModel):
         self._library = library
         self.shown: list[LibraryModel] = []
         self._searched = ""
-        self._available = library.available()
+        # The memory that the rows are judged by.
+        self.available = library.available()
         library.changed.connect(self.refresh)
         self.refresh()
-
-    @property
-    def available(self) -> Memory:
-        """The memory that the rows were judged by."""
-        return self._available
 
     def search(self, words: str) -> None:
         self._searched = words.strip().casefold()
         self.refresh()
 
     def refresh(self) -> None:
-        self._available = self._library.available()
+        self.available = self._library.available()
         found = [each for each in self._library.models if self._searched in _searchable(each)]
         if [each.path for each in found] == [each.path for each in self.shown]:
             # The selection and the place of the view stay.
@@ -92,7 +88,7 @@ class LibraryList(QAbstractListModel):
             return tr("not read yet")
         if facts.trouble is not None:
             return in_language(facts.trouble.title)
-        verdict = self._library.verdict(model, self._available)
+        verdict = self._library.verdict(model, self.available)
         assert verdict is not None
         way = verdict.way
         parts = [short_count(facts.parameters), facts.published, fit_name(verdict.fit)]

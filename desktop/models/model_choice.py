@@ -119,9 +119,9 @@ class ModelsDialog(Dialog):
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """Next to the last model, or in the hub cache."""
+    """The folder next to the last model, or the hub cache."""
     for path in (chosen, *recent):
-        if path and (parent := _beside(Path(path))).is_dir():
+        if path and os.path.isdir(parent := _beside(Path(path))):
             return str(parent)
     return next((str(each) for each in hub_folders(Path.home(), environment)), "")
 
@@ -145,8 +145,8 @@ class ModelSwitcher(ToolButton):
     place_asked = Signal(object)
     servers_asked = Signal()
 
-    def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, settings: SettingsController) -> None:
+        super().__init__()
         self.setObjectName("modelName")
         self.setProperty("class", "chip")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -232,11 +232,11 @@ class ModelSwitcher(ToolButton):
 
     def show_offered(self, models: Sequence[FoundModel]) -> None:
         self._offered.clear()
-        program = ""
+        program: str | None = None
         for model in models[:MOST_OFFERED]:
             if model.program != program:
                 program = model.program
-                self._say(program)
+                self._say(program or tr("Other folders"))
             entry = self._entry(str(model.path))
             entry.setChecked(str(model.path) == self._settings.kept_path)
             self._offered.addAction(entry)

@@ -1,7 +1,6 @@
 """Moves a model to another disk, in a child process, or to the system's trash.
 
-Only files of the model are moved: a folder with other files is left alone, and so are Ollama's,
-which its models share.
+A folder with other files is left alone, and so are Ollama's files, which its models share.
 """
 
 from __future__ import annotations
@@ -214,8 +213,8 @@ def _to_trash(path: str) -> bool:
 
 
 def _repository(path: Path) -> tuple[Path, ...]:
-    """In the Hugging Face cache: the repository's folder, or only this model's links and blobs if
-    it has others."""
+    """In the Hugging Face cache: the repository, or only this model's links and blobs if others are
+    in it."""
     for folder in path.parents:
         if folder.name == SNAPSHOTS and folder.parent.name.startswith(HUB_PREFIX):
             others = {os.path.realpath(each.path) for each in models_below(folder)}

@@ -19,16 +19,15 @@ class DraftPicture:
     """`picture` is None until the engine has described it."""
 
     name: str
-    path: Path | None = None
     picture: Picture | None = None
     number: int = field(default_factory=lambda: next(_numbers))
 
 
 @dataclass(slots=True, eq=False)
 class DraftDocument:
-    """`document` is None until its text is read, `path` if it was stored with a draft.
+    """`document` is None until its text is read, `path` after a restart.
 
-    `progress` tells how far reading is, `counted` the tokenizer that counted its tokens.
+    `progress` tells how far reading is; `counted` is the tokenizer that counted it.
     """
 
     name: str
@@ -41,8 +40,8 @@ class DraftDocument:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """`queued` are messages before it; `adding` counts calls whose files aren't known yet. `key`,
-    `system`, `format`, `settings` and `folder` are for the chat that will be created."""
+    """`queued` are messages before it. `adding` counts calls whose files aren't known yet, `lost`
+    files refused or removed. `key` to `folder` are for the chat to be created."""
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
@@ -54,6 +53,7 @@ class Draft:
     folder: Folder | None = None
     queued: list[Draft] = field(default_factory=list)
     adding: int = 0
+    lost: int = 0
 
     @property
     def begin(self) -> Begin:
@@ -71,6 +71,9 @@ class Draft:
     @property
     def empty(self) -> bool:
         return not (self.text.strip() or self.pictures or self.documents)
+
+    def document(self, number: int) -> DraftDocument | None:
+        return next((each for each in self.documents if each.number == number), None)
 
     def ready_pictures(self) -> tuple[Picture, ...]:
         return tuple(each.picture for each in self.pictures if each.picture is not None)

@@ -1,12 +1,12 @@
-"""Dropped or pasted data, added to a draft.
+"""Dropped or pasted data.
 
-Web addresses are never fetched and pictures never decoded here: another program's file is passed
+Web addresses are never fetched and pictures never decoded here: other programs' files are passed
 on, and only an image that the system holds decoded is taken as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,6 @@ from PySide6.QtGui import QDropEvent, QImage, QImageWriter
 
 from core.api.limits import MAX_PICTURE_BYTES, MAX_PICTURE_PIXELS, PICTURE_FORMATS
 from desktop.i18n import tr
-from desktop.pictures.draft import Draft
-from desktop.pictures.pictures import PictureController
-from desktop.widgets.long_text import LongText
 
 # Files that another program may hand over, best first.
 FILE_TYPES = tuple(
@@ -30,7 +27,7 @@ DECODED_TYPE = "application/x-qt-image"
 
 @dataclass(frozen=True, slots=True)
 class GivenData:
-    """`read` returns a pasted picture and may be slow; `refused` is the reason."""
+    """`read` returns a pasted picture and may be slow; `refused` is why not."""
 
     files: tuple[Path, ...] = ()
     read: Callable[[], bytes] | None = None
@@ -68,30 +65,19 @@ def sort_data(data: QMimeData) -> GivenData:
     return GivenData(text=data.text())
 
 
+def has_files(data: QMimeData) -> bool:
+    """A copied web address is text."""
+    # Pictures copied by this process have an encoded form only.
+    pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
+    return pictured or any(url.isLocalFile() for url in data.urls())
+
+
 def png_bytes(image: QImage) -> bytes:
     array = QByteArray()
     buffer = QBuffer(array)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(array.data())
-
-
-def take_data(
-    data: QMimeData,
-    draft: Draft,
-    pictures: PictureController,
-    add_files: Callable[[Draft, Sequence[Path]], None],
-    text: LongText,
-) -> str:
-    """Returns why it was refused, or ''."""
-    given = sort_data(data)
-    if given.files:
-        add_files(draft, given.files)
-    elif given.read is not None:
-        pictures.add_bytes(draft, given.read, tr("Pasted picture"))
-    elif given.text:
-        text.take_text(given.text)
-    return given.refused
 
 
 def may_take(event: QDropEvent) -> bool:
@@ -103,6 +89,6 @@ def may_take(event: QDropEvent) -> bool:
 
 
 def accept_copy(event: QDropEvent) -> None:
-    """Whatever was proposed: after Move the source would delete its file."""
+    """After Move the source would delete its file."""
     event.setDropAction(Qt.DropAction.CopyAction)
     event.accept()

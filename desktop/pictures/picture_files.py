@@ -1,4 +1,4 @@
-"""Read files that may be pictures, and say why some were not added."""
+"""Reads files that may be pictures, and says why some aren't added."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from core.api.errors import ImageTooLargeError, NotRegularFileError
+from core.api.errors import ImageTooLargeError, NotRegularFileError, WaymarkError
 from core.api.limits import MAX_PICTURE_BYTES, PICTURE_BEGINNING, picture_format
 from core.client.blobs import open_regular
 from desktop.i18n import tr
@@ -18,8 +18,8 @@ SENTENCES_SHOWN = 4
 
 
 class Refusal(NamedTuple):
-    """`name` is the one the user knows. `why` is a sentence about `{names}`, for one and for
-    several; `said` a sentence in its place."""
+    """`name` as the user knows it. `why` is a sentence about `{names}`, for one and for several;
+    `said` one in its place."""
 
     name: str = ""
     why: tuple[str, str] | None = None
@@ -27,11 +27,15 @@ class Refusal(NamedTuple):
 
 
 def read_picture_file(path: Path) -> bytes:
+    return read_up_to(path, MAX_PICTURE_BYTES, ImageTooLargeError)
+
+
+def read_up_to(path: Path, most: int, error: type[WaymarkError]) -> bytes:
+    """Raises OSError, or `error` for a larger file."""
     with open_regular(path) as file:
-        data = file.read(MAX_PICTURE_BYTES + 1)
-    if len(data) > MAX_PICTURE_BYTES:
-        limit = format_bytes(MAX_PICTURE_BYTES)
-        raise ImageTooLargeError(tr("It is larger than {limit}.").format(limit=limit))
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise error(tr("It is larger than {limit}.").format(limit=format_bytes(most)))
     return data
 
 
@@ -67,7 +71,7 @@ def why_no_picture(path: Path) -> tuple[str, str] | None:
 
 
 def not_added(refusals: Iterable[Refusal]) -> str:
-    """A few names for each reason, then how many more."""
+    """A few names for each reason, and how many more."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     sentences: list[str] = []
     for name, why, said in dict.fromkeys(refusals):

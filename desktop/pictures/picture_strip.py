@@ -1,4 +1,4 @@
-"""Thumbnails with captions in a row that scrolls sideways, made a few at a time."""
+"""Thumbnails in a row that scrolls sideways, made a few at a time."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class PictureStrip(QScrollArea):
         return len(missing) > MADE_AT_ONCE
 
     def _fit(self) -> None:
-        """The count is above if not all pictures are visible."""
+        """The count is shown if not all pictures are."""
         counts = self.horizontalScrollBar().maximum() > 0
         above = self._count.sizeHint().height() + GAP_PX if counts else 0
         self._count.setText(count_of(len(self._wanted), "picture"))
@@ -152,7 +152,7 @@ class PictureStrip(QScrollArea):
         self._to_end = False
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """At the ends, leave the event to the parent."""
+        """At its ends the page scrolls."""
         turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
         bar.setValue(before - (turned.y() or turned.x()))
@@ -238,7 +238,7 @@ class PictureThumbnail(QWidget):
 
 
 def read_thumbnail(png: bytes) -> QImage:
-    """A null image if these bytes aren't one."""
+    """Null if these bytes aren't one."""
     is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR" and len(png) > 24
     # Damaged data must not cost a decoder's time and memory.
     if not is_png or max(struct.unpack(">II", png[16:24])) > LARGEST_THUMBNAIL:

@@ -1,7 +1,6 @@
 """A picture at full size: zoom, pan, copy, save.
 
-It asks for the visible pixels, and for more after zooming in; until they arrive, the thumbnail is
-shown.
+The thumbnail is shown until the visible pixels arrive; zooming in asks for more.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.api.events import ImageRendered
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.pictures.picture_strip import read_thumbnail
@@ -137,19 +135,12 @@ class PictureViewer(Dialog):
         for widget in (self._place, self._before, self._next):
             widget.setVisible(count > 1)
 
-    def show_pixels(self, rendered: ImageRendered) -> None:
-        size = QSize(rendered.width, rendered.height)
-        if size.isEmpty() or len(rendered.pixels) != 4 * rendered.width * rendered.height:
-            self.show_error(tr("The engine sent no valid picture."))
-            return
-        kind = QImage.Format.Format_RGBA8888
+    def show_pixels(self, image: QImage) -> None:
         # An earlier request may be answered later.
-        if size.width() < self.shown.width():
-            return
-        image = QImage(rendered.pixels, size.width(), size.height(), 4 * size.width(), kind)
-        self.canvas.set_image(image)
-        self.shown = size
-        self._say_size()
+        if image.width() >= self.shown.width():
+            self.canvas.set_image(image)
+            self.shown = image.size()
+            self._say_size()
 
     def show_error(self, why: str) -> None:
         if not self.shown.isEmpty():
@@ -162,7 +153,7 @@ class PictureViewer(Dialog):
             button.setEnabled(False)
 
     def _wanted(self) -> QSize:
-        """Slightly more than the visible size, at most the picture's own."""
+        """Slightly more than is visible, at most the picture's size."""
         return within(self.picture.size, MOST_PIXELS, SPARE * self.canvas.zoom())
 
     def _ask(self) -> None:
@@ -236,7 +227,7 @@ class PictureCanvas(QGraphicsView):
             self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
-        """Also after the window is resized; never enlarges it."""
+        """Also after each resize of the window; never enlarges."""
         self._fitted = True
         area, picture = self.viewport().rect(), self.sceneRect()
         if picture.isEmpty() or area.isEmpty():

@@ -1,4 +1,4 @@
-"""Add pictures to a draft: check the file, store it by digest, have the engine describe it.
+"""Adds pictures to drafts: check, store by digest, have the engine describe.
 
 Nothing is decoded here: a picture that crashes a decoder must not crash the window.
 """
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QImage
 
 from core.api.chat import ImagePart
 from core.api.commands import MAX_RENDERED_EDGE, DescribeImage, RenderImage
@@ -21,7 +22,7 @@ from core.api.errors import (
     SlowFileError,
     WaymarkError,
 )
-from core.api.events import ImageDescribed, ImageRendered
+from core.api.events import ImageRendered
 from core.api.limits import picture_format
 from desktop.engine.engine_status import Phase
 from desktop.engine.error_words import in_language
@@ -41,7 +42,7 @@ UNREADABLE = frozenset(
 class PictureController(Controller):
     # Draft: pictures were added, removed or described.
     changed = Signal(object)
-    # Draft, tuple[Refusal, ...]: pictures were not added.
+    # Draft, tuple[Refusal, ...]: pictures or documents were not added.
     refused = Signal(object, object)
 
     def __init__(self, services: Services) -> None:
@@ -55,30 +56,31 @@ class PictureController(Controller):
         self._tasks.spawn(self._add_files(draft, list(paths)), tr("Adding pictures"))
 
     def add_bytes(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
-        """`read` may be slow and is called in a thread."""
+        """`read` is called in a thread."""
         self._tasks.spawn(self._add_pasted(draft, read, name), tr("Adding a pasted picture"))
 
     def remove(self, draft: Draft, number: int) -> None:
+        draft.lost += 1
         draft.pictures = [each for each in draft.pictures if each.number != number]
         self.changed.emit(draft)
 
-    def draft_picture(self, picture: Picture) -> DraftPicture:
-        return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
+    def refuse(self, draft: Draft, *refusals: Refusal) -> None:
+        draft.lost += len(refusals)
+        self.refused.emit(draft, refusals)
 
     def look_again(self, drafts: Iterable[Draft]) -> None:
-        """Another model counts tokens differently. Not for drafts that were sent or deleted."""
+        """Another model counts other tokens."""
         for draft in drafts:
             if draft.pictures:
                 self._tasks.spawn(self._describe_draft(draft), tr("Checking pictures again"))
 
-    async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """Fit this size and a wire frame. Raises WaymarkError."""
-        path = str(self._blobs.path(picture.digest))
-        image = ImagePart(digest=picture.digest, path=path, name=picture.name)
+    async def render(self, picture: Picture, width: int, height: int) -> QImage:
+        """At most this size and a wire frame. Raises WaymarkError."""
         await self._until_running()
         wide, high = min(width, MAX_RENDERED_EDGE), min(height, MAX_RENDERED_EDGE)
+        image = self._part(picture.digest, picture.name)
         command = RenderImage(image=image, width=wide, height=high)
-        return await self._engine.client.ask(command).last()
+        return image_of(await self._engine.client.ask(command).last())
 
     def path_of(self, picture: Picture) -> Path:
         return self._blobs.path(picture.digest)
@@ -88,25 +90,22 @@ class PictureController(Controller):
         return self._turn
 
     async def take_in(self, data: bytes, name: str) -> Picture | None:
-        """Store an imported chat's picture; None if it can't be read. Call while `held`.
-
-        Without an engine it has no thumbnail. Raises OSError.
-        """
+        """Store an imported picture, without an engine without thumbnail; None if it can't be read.
+        Call while `held`. Raises OSError."""
         if picture_format(data) is None:
             return None
-        digest, path = await answered(lambda: self._blobs.put(data))
+        digest, _ = await answered(lambda: self._blobs.put(data))
         try:
-            described = await self._describe(ImagePart(digest=digest, path=str(path), name=name))
+            return await self._described(digest, name)
         except WaymarkError as error:
             if error.info().name in UNREADABLE:
                 self._blobs.remove(digest)
                 return None
             return Picture(digest, name, (0, 0))
-        return picture_of(described, name)
 
     async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
         refusals: list[Refusal] = []
-        taken: list[DraftPicture] = []
+        taken: list[tuple[Path, DraftPicture]] = []
         try:
             for path in paths:
                 name = path.name or str(path)
@@ -118,15 +117,14 @@ class PictureController(Controller):
                 if reason:
                     refusals.append(Refusal(name, why=reason))
                 else:
-                    taken.append(DraftPicture(path.name, path))
+                    taken.append((path, DraftPicture(path.name)))
         finally:
             draft.adding -= 1
         if refusals:
-            self.refused.emit(draft, tuple(refusals))
-        self._show(draft, taken)
-        for picture in taken:
-            assert picture.path is not None
-            await self._take(draft, picture, partial(read_picture_file, picture.path))
+            self.refuse(draft, *refusals)
+        self._show(draft, [picture for _, picture in taken])
+        for path, picture in taken:
+            await self._take(draft, picture, partial(read_picture_file, path))
 
     async def _add_pasted(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
         picture = DraftPicture(name)
@@ -138,58 +136,56 @@ class PictureController(Controller):
         self.changed.emit(draft)
 
     async def _take(self, draft: Draft, picture: DraftPicture, read: Callable[[], bytes]) -> None:
-        """If refused, remove it from the draft."""
         async with self._turn:
             if picture not in draft.pictures:
                 return
             try:
-                digest, path = await answered(lambda: self._blobs.put(read()))
-                image = ImagePart(digest=digest, path=str(path), name=picture.name)
-                described = await self._describe(image)
-            except (WaymarkError, OSError) as error:
-                self._refuse(draft, picture, error)
+                digest, _ = await answered(lambda: self._blobs.put(read()))
+                picture.picture = await self._described(digest, picture.name)
+            except Exception as error:
+                self.remove(draft, picture.number)
+                self.refuse(draft, Refusal(picture.name, said=reason_of(error)))
                 return
-            picture.path = path
-            picture.picture = picture_of(described, picture.name)
             self.changed.emit(draft)
 
-    async def _describe(self, image: ImagePart) -> ImageDescribed:
+    async def _described(self, digest: str, name: str) -> Picture:
         await self._until_running()
-        return await self._engine.client.ask(DescribeImage(image=image)).last()
+        command = DescribeImage(image=self._part(digest, name))
+        found = await self._engine.client.ask(command).last()
+        return Picture(found.digest, name, found.size, found.resized, found.tokens, found.thumbnail)
+
+    def _part(self, digest: str, name: str) -> ImagePart:
+        return ImagePart(digest=digest, path=str(self._blobs.path(digest)), name=name)
 
     async def _until_running(self) -> None:
         await self._engine.until(lambda status: status.runs or status.phase is Phase.FAILED)
 
-    def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
-        self.remove(draft, picture.number)
-        reason = in_language(error.message) if isinstance(error, WaymarkError) else in_words(error)
-        self.refused.emit(draft, (Refusal(picture.name, said=reason),))
-
     async def _describe_draft(self, draft: Draft) -> None:
         for each in list(draft.pictures):
-            if each.picture is None or each.path is None:
+            if each.picture is None:
                 continue
-            image = ImagePart(digest=each.picture.digest, path=str(each.path), name=each.name)
             try:
-                each.picture = picture_of(await self._describe(image), each.name)
+                each.picture = await self._described(each.picture.digest, each.name)
             except WaymarkError as error:
                 # If the engine failed, the picture stays.
                 if error.info().name in UNREADABLE:
-                    self._refuse(draft, each, error)
+                    self.remove(draft, each.number)
+                    self.refuse(draft, Refusal(each.name, said=reason_of(error)))
         self.changed.emit(draft)
 
 
-def in_words(error: Exception) -> str:
-    reason = error.strerror if isinstance(error, OSError) else None
-    return f"{reason or type(error).__name__}."
+def reason_of(error: Exception) -> str:
+    """Raises unexpected errors again."""
+    if isinstance(error, WaymarkError):
+        return in_language(error.message)
+    if not isinstance(error, OSError):
+        raise error
+    return f"{error.strerror or type(error).__name__}."
 
 
-def picture_of(described: ImageDescribed, name: str) -> Picture:
-    return Picture(
-        digest=described.digest,
-        name=name,
-        size=described.size,
-        resized=described.resized,
-        tokens=described.tokens,
-        thumbnail=described.thumbnail,
-    )
+def image_of(rendered: ImageRendered) -> QImage:
+    """Raises ImageUnreadableError if the size and the pixels don't agree."""
+    width, height, pixels = rendered.width, rendered.height, rendered.pixels
+    if not pixels or len(pixels) != 4 * width * height:
+        raise ImageUnreadableError(tr("The engine sent no valid picture."))
+    return QImage(pixels, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()

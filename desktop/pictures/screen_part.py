@@ -1,4 +1,4 @@
-"""A part of the screen as a picture, chosen with the mouse."""
+"""A part of the screen, chosen with the mouse, as a picture."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ class ScreenUnreadableError(WaymarkError, title="There is no picture of the scre
 
 
 def can_read_screen() -> bool:
-    """False under Wayland, which shows programs their own windows only, through X11 too."""
+    """Not under Wayland, where programs see only their own windows, also through X11."""
     wayland = sys.platform == "linux" and bool(os.environ.get("WAYLAND_DISPLAY"))
     return not wayland and "wayland" not in QGuiApplication.platformName()
 
 
 async def choose_screen_part(window: QWidget) -> QImage:
-    """Hides the window meanwhile. A null image if the user cancels. Raises
-    ScreenUnreadableError."""
+    """Hides the window; a null image if the user cancels. Raises ScreenUnreadableError."""
     popups = (Qt.WindowType.Popup, Qt.WindowType.ToolTip)
     hidden = [
         each
@@ -79,13 +78,13 @@ async def choose_screen_part(window: QWidget) -> QImage:
 
 
 def picture_of(screen: QScreen) -> QPixmap:
-    """In the screen's own pixels; null if the system gives none."""
+    """In the screen's pixels; null if the system gives none."""
     return screen.grabWindow(0)
 
 
 class ScreenCover(QWidget):
-    """A dragged rectangle, or with Enter all of it, becomes the result of `chosen`; Esc and other
-    buttons give a null image."""
+    """`chosen` gets the dragged rectangle, with Enter all of it, and a null image for Esc or
+    another button."""
 
     def __init__(self, shot: QPixmap, place: QRect, chosen: asyncio.Future[QImage]) -> None:
         flags = Qt.WindowType.FramelessWindowHint | Qt.WindowType.WindowStaysOnTopHint

@@ -50,11 +50,10 @@ class RemoteController(QObject):
         settings: SettingsController,
         secrets: Secrets,
         folders: Folders,
-        client: RemoteClient | None = None,
     ) -> None:
         super().__init__()
         self._tasks, self._settings, self._secrets = tasks, settings, secrets
-        self._client = client or RemoteClient(folders.engine_log.with_name("remote.log"))
+        self._client = RemoteClient(folders.engine_log.with_name("remote.log"))
         settings.changed.connect(self._follow_switch)
 
     @property
@@ -94,10 +93,8 @@ class RemoteController(QObject):
         return self._client.ask(command, server, place.model, key, self._proxy)
 
     async def add(self, address: str, key: str) -> tuple[RemoteServer, bool]:
-        """Add a server, or read its models again with the key that it had.
-
-        Returns False with it if the key lasts until the app ends. Raises WaymarkError.
-        """
+        """Add a server, or read its models again with the key that it had; False if the key lasts
+        until the app ends. Raises WaymarkError."""
         self._check_allowed()
         typed = normalised(address)
         known = self.settings.server(typed) or self.settings.server(f"{typed}/v1")
@@ -283,7 +280,6 @@ class ServersDialog(Dialog):
                 return
 
     def _warn(self) -> None:
-        """Warn while the address is typed if others could read what is sent there."""
         typed, address = self.address.text().strip(), ""
         # Not at the first letters: "a" would be a host in the local network.
         if ":" in typed or self.key.text():

@@ -1,6 +1,6 @@
-"""Folds texts for comparison, parses queries, and finds them in the text as written.
+"""Folds texts for comparison, parses queries, finds matches in the text as written.
 
-Folding goes character by character, so the folding of a part is a part of the whole's.
+Folding goes by characters: a part's folding is a part of the whole's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fold(text: str) -> str:
 
 
 def terms_of(query: str) -> tuple[str, ...]:
-    """Folded; a message has to contain each. "..." is one term."""
+    """Folded terms, which a message must contain; "..." is one."""
     found = (fold(quoted or word) for quoted, word in _TERM.findall(query))
     return tuple(dict.fromkeys(term for term in found if term))[:MOST_TERMS]
 
@@ -54,7 +54,7 @@ class Extract(NamedTuple):
 
 
 def extract(text: str, terms: Sequence[str]) -> Extract:
-    """Shows the longest term, or the beginning of the text."""
+    """Around the longest term, or the beginning of the text."""
     folded = fold(text)
     term = max(terms, key=len, default="")
     at = folded.find(term) if term else -1
@@ -70,7 +70,7 @@ def extract(text: str, terms: Sequence[str]) -> Extract:
 
 
 def _original(text: str, folded: int) -> int:
-    """The character that this folded one comes from."""
+    """The index in `text` of a folded character's origin."""
     if text.isascii():
         return folded
     place = passed = 0

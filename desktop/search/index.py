@@ -74,7 +74,7 @@ ORDER BY t.id DESC LIMIT :most
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Folded terms that a message must contain, and filters: its chat, model, earliest moment, and
+    """Folded terms that a message must contain, and filters: chat, model, earliest moment,
     pictures.
 
     Next to other terms, a tag (`#word`) may be in the chat's title instead.
@@ -93,8 +93,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message, or with 0 a chat by its title. The extract may be from a document of the
-    message."""
+    """A message, or with 0 a chat by its title. The extract may be from a document."""
 
     message: int
     chat: int
@@ -143,7 +142,7 @@ def count_missing(connection: sqlite3.Connection) -> int:
 def drop_stale(connection: sqlite3.Connection) -> bool:
     """Forget deleted or changed messages; returns whether there were any.
 
-    Their words are overwritten: FTS5 keeps deleted ones until it merges its parts.
+    Their words are overwritten: FTS5 keeps deleted ones until it merges.
     """
     stale = [number for (number,) in connection.execute(STALE)]
     if not stale:
@@ -171,7 +170,8 @@ def add_missing(connection: sqlite3.Connection, below: int) -> int:
     characters = 0
     while characters < STEP_CHARACTERS and (row := cursor.fetchone()):
         number, created, text, size, documents = row
-        rows.append((number, created, size, fold(_whole(text, documents))))
+        whole = fields.text(text) + (f"\n{fields.text(documents)}" if documents else "")
+        rows.append((number, created, size, fold(whole)))
         characters += len(rows[-1][-1])
     cursor.close()
     with connection:
@@ -191,9 +191,11 @@ def newest(connection: sqlite3.Connection) -> int:
 
 
 def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """Find the newest messages in which words begin with the terms."""
+    """The newest messages in which words begin with the terms."""
     terms = [term for term in query.terms if term not in query.tags] or query.terms
-    wanted = [f'"{term}"*'.replace("\0", "") for term in map(_quotable, terms) if term]
+    # FTS5 splits words at other characters.
+    words = (" ".join(re.findall(r"[^\W_]+", term)) for term in terms)
+    wanted = [f'"{each}"*' for each in words if each]
     if not wanted or not _has_words(connection):
         return []
     source = "words JOIN texts AS t ON t.id = words.rowid"
@@ -202,13 +204,12 @@ def begin_words(connection: sqlite3.Connection, query: Query, most: int) -> list
 
 
 def scan(connection: sqlite3.Connection, query: Query, below: int, most: int) -> list[Hit]:
-    """Find messages with ids in the `SCAN_IDS` below `below` that contain the terms anywhere."""
+    """Messages with one of the `SCAN_IDS` ids below `below` that contain the terms anywhere."""
     between = f"t.id BETWEEN {below - SCAN_IDS} AND {below - 1}"
     return _hits(connection, query, most, FOUND, "texts AS t", between)
 
 
 def titled(connection: sqlite3.Connection, query: Query, most: int) -> list[Hit]:
-    """Chats whose titles contain the terms."""
     if not query.terms or query.chat or query.model or query.pictures:
         return []
     rows = connection.execute(
@@ -279,21 +280,12 @@ def _with_title(connection: sqlite3.Connection, term: str) -> list[int]:
     return [chat for chat, title in rows if term in fold(fields.text(title))]
 
 
-def _whole(text: object, documents: object) -> str:
-    return f"{fields.text(text)}\n{fields.text(documents)}" if documents else fields.text(text)
-
-
 def _extracted(text: str, documents: object, terms: Sequence[str]) -> tuple[Extract, bool]:
     """The extract, and whether it is of a document."""
     found = extract(text, terms)
     if found.match or not documents:
         return found, False
     return extract(fields.text(documents), terms), True
-
-
-def _quotable(term: str) -> str:
-    """Put spaces for what FTS5 splits at."""
-    return " ".join(re.findall(r"[^\W_]+", term))
 
 
 def _make(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the search index up to date in the background, and searches all chats."""
+"""Keeps the search index up to date, and searches all chats."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ ABOVE_ALL_IDS = 2**62
 
 
 class SearchController(QObject):
-    """`hits` answer the last query; `is_searching` until all are found; `missing` messages are not
-    in the index yet."""
+    """`hits` answer the last query, all of them once `is_searching` is False; `missing` messages
+    aren't indexed yet."""
 
     changed = Signal()
 
@@ -58,7 +58,6 @@ class SearchController(QObject):
         self._tasks.spawn(self._update(), tr("Indexing the chats for search"))
 
     def look_for(self, query: Query | None) -> None:
-        """None for nothing."""
         self._queries += 1
         self._query = query
         self.is_searching = query is not None
@@ -69,13 +68,13 @@ class SearchController(QObject):
             self._tasks.spawn(self._search(query, self._queries), tr("Searching the chats"))
 
     async def forget(self) -> None:
-        """Remove deleted messages, without waiting for indexing to end. Raises StoreError."""
+        """Remove deleted messages now, even while indexing. Raises StoreError."""
         await self._run(index.drop_stale)
         if self.hits:
             self.look_for(self._query)
 
     async def clear(self) -> None:
-        """A new one is made. Raises StoreError."""
+        """Make a new index. Raises StoreError."""
         self.look_for(None)
         with in_words():
             await self._in_thread(self._remove)
@@ -105,7 +104,7 @@ class SearchController(QObject):
             self.look_for(self._query)
 
     async def _search(self, query: Query, number: int) -> None:
-        """Beginnings of words come first: they are found at once, in however many chats."""
+        """Beginnings of words first: they are found at once in any number of chats."""
         try:
             # A tag stands for all of its chats.
             titles = MOST_HITS if query.tags else MOST_TITLES
@@ -135,7 +134,7 @@ class SearchController(QObject):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """A damaged index is made again, and filled once a session: the chats may be damaged
+        """A damaged index is made again, and filled once a session, as the chats may be damaged
         instead. Raises StoreError."""
         loop = asyncio.get_running_loop()
 

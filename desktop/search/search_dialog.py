@@ -1,4 +1,4 @@
-"""The search over all chats: a field, filters, and what was found."""
+"""The search over all chats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
-    QPersistentModelIndex,
     QPointF,
     QRect,
     QSize,
@@ -34,13 +33,13 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.search.folding import terms_of
 from desktop.search.index import Hit, Query
 from desktop.search.search import MOST_HITS, SearchController
-from desktop.store.tables.messages import storable
+from desktop.store.tables.fields import storable
 from desktop.widgets.dialogs import Dialog, come_up
 from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, fit_box, named
-from desktop.widgets.plain_text import shortened
+from desktop.widgets.plain_text import shortened, utf16_length
 from desktop.widgets.search_field import SearchField
-from desktop.widgets.two_lines import set_up
+from desktop.widgets.two_lines import AnyIndex, set_up
 
 WIDTH, HEIGHT = 720, 560
 # A pause in typing, so that not every letter is searched for.
@@ -48,7 +47,6 @@ TYPED_MS = 120
 DAY_S = 86_400.0
 BOX_LETTERS = 12
 NO_CHAT = -1
-AnyIndex = QModelIndex | QPersistentModelIndex
 HIT_ROLE = Qt.ItemDataRole.UserRole
 LONGEST_TITLE = 120
 LINES = 2
@@ -264,7 +262,7 @@ class HitDelegate(QStyledItemDelegate):
         layout = QTextLayout(f"{before}{match}{after}", font)
         mark = QTextLayout.FormatRange()
         # QTextLayout counts in UTF-16.
-        mark.start, mark.length = _units(before), _units(match)
+        mark.start, mark.length = utf16_length(before), utf16_length(match)
         mark.format = QTextCharFormat()
         mark.format.setBackground(QColor(table.accent_soft))
         mark.format.setFontWeight(QFont.Weight.DemiBold)
@@ -290,7 +288,3 @@ def _facts(hit: Hit) -> str:
     else:
         who = tr("document") if hit.in_document else tr("you")
     return f"{who}{BETWEEN}{day.day} {day:%b %Y}"
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2

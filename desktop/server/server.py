@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.errors import ErrorInfo, InvalidRequestError, WaymarkError
-from core.api.model_info import ModelInfo, published_name
+from core.api.errors import ErrorInfo, InvalidRequestError, NotDeletedError, WaymarkError
+from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings, DraftSettings
 from core.gguf.library import FoundModel
 from core.server.access import digest_of, origin_of
@@ -41,7 +42,6 @@ MOST_SHOWN = 50
 MOST_CONTENTS = 20
 # Clients that are refused may ask a thousand times a second.
 SHOW_EVERY_MS = 200
-LOOK_EVERY_MS = 10_000
 KEY_BYTES = 24
 # States of requests that are still being answered.
 UNFINISHED = ("waiting", "reading", "writing")
@@ -115,9 +115,9 @@ class ServerController(QObject):
         self._listed = QTimer(self, singleShot=True, interval=SHOW_EVERY_MS)
         self._listed.timeout.connect(self.listed)
         engine.changed.connect(self._on_engine)
-        self._idle = QTimer(self, interval=LOOK_EVERY_MS)
+        # Until the model may sleep.
+        self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._sleep_if_idle)
-        self._idle.start()
 
     @property
     def settings(self) -> ServerSettings:
@@ -137,6 +137,7 @@ class ServerController(QObject):
         """Start if it was on when the window was closed."""
         if self.settings.on:
             self._apply()
+            self._sleep_if_idle()
 
     def change(self, setting: str, value: object) -> None:
         """Switching on first makes a key."""
@@ -146,7 +147,6 @@ class ServerController(QObject):
         self._change(changes)
 
     def allow_pages(self, addresses: str) -> None:
-        """Texts that are no address are left out."""
         origins = list[str]()
         for address in addresses.replace(",", " ").split():
             with contextlib.suppress(InvalidRequestError):
@@ -154,7 +154,7 @@ class ServerController(QObject):
         self._change({"origins": tuple(dict.fromkeys(origins))})
 
     def renew_key(self) -> None:
-        """The old one ends at once, and so do its requests."""
+        """Ends the old one's requests at once."""
         self._change({"key": self._make_key()})
 
     def hide_key(self) -> None:
@@ -184,13 +184,18 @@ class ServerController(QObject):
         return self._settings.settings.cache.disk_bytes != 0
 
     async def _delete_unwanted(self) -> None:
-        """Call while no process runs. Raises OSError."""
-        if self._forgetting or not self._keeps:
-            await asyncio.to_thread(delete, self._replies)
-        if self._forgetting:
-            # A killed process has left them.
-            await asyncio.to_thread(Pictures(self._pictures).clear)
-            self._forgetting = False
+        """Call while no process runs. Raises NotDeletedError."""
+        try:
+            if self._forgetting or not self._keeps:
+                await asyncio.to_thread(delete, self._replies)
+            if self._forgetting:
+                # A killed process has left them.
+                await asyncio.to_thread(Pictures(self._pictures).clear)
+                self._forgetting = False
+        except OSError as error:
+            words = tr("{file} could not be deleted: {reason}.")
+            said = words.format(file=error.filename, reason=error.strerror)
+            raise NotDeletedError(said) from error
 
     def _make_key(self) -> str:
         self.new_key = secrets.token_urlsafe(KEY_BYTES)
@@ -202,6 +207,7 @@ class ServerController(QObject):
         if settings == before:
             return
         self._settings.put(server=settings)
+        self._sleep_if_idle()
         # Only a restart, which ends requests, makes the others take effect.
         if settings.model_copy(update={"sleep_min": before.sleep_min}) != before:
             self._apply()
@@ -219,7 +225,11 @@ class ServerController(QObject):
                 return
             self._applied = change
             await self._server.close()
-            await self._delete_unwanted()
+            try:
+                await self._delete_unwanted()
+            except NotDeletedError as error:
+                self._show(ServerStatus(Stage.FAILED, error=error.info()))
+                raise
             if not settings.on:
                 return
             serve = Serve(
@@ -255,9 +265,7 @@ class ServerController(QObject):
         """Map names to models that programs may have loaded."""
         self._paths = {}
         if self.settings.loads:
-            recent = self._settings.settings.recent_models
-            found = {each.name: str(each.path) for each in reversed(await self._find())}
-            self._paths = {**{published_name(path): path for path in recent if path}, **found}
+            self._paths = {each.name: str(each.path) for each in reversed(await self._find())}
             self._paths[DEMO_MODEL.name] = ""
         self._tell()
 
@@ -271,9 +279,15 @@ class ServerController(QObject):
         return await self.engine.until_loaded()
 
     def _sleep_if_idle(self) -> None:
-        minutes = self.settings.sleep_min
-        if self.settings.on and minutes and self.engine.client.idle_s >= minutes * 60:
+        limit_s = 60 * self.settings.sleep_min
+        if not self.settings.on or not limit_s:
+            self._idle.stop()
+            return
+        left_s = limit_s - self.engine.client.idle_s
+        if left_s <= 0:
             self.engine.sleep()
+            left_s = limit_s
+        self._idle.start(1000 * math.ceil(left_s))
 
     def _hear(self, news: ServerNews) -> None:
         match news:

@@ -247,8 +247,6 @@ def _copy(text: str, button: CopyButton) -> None:
 
 
 class RequestList(QTreeWidget):
-    """The latest request comes first."""
-
     def __init__(self, server: ServerController) -> None:
         super().__init__()
         named(self, "serverRequests", tr("Requests of programs"))
@@ -293,8 +291,6 @@ class RequestList(QTreeWidget):
 
 
 class RequestContent(QWidget):
-    """The switch that keeps texts of requests, and the selected one's text."""
-
     def __init__(self, server: ServerController, requests: RequestList) -> None:
         super().__init__()
         self._server, self._requests, self._shown = server, requests, ""

@@ -14,7 +14,7 @@ from desktop.numbers import count_of, format_bytes, format_count
 
 MB = 1000**2
 GB = 1000**3
-# Budgets of which 0 saves nothing.
+# If these budgets are 0, nothing is saved.
 ON_DISK = ("cache.disk_bytes", "model.weights_bytes")
 UNITS = {"": GB, "b": 1, "kb": 1000, "mb": MB, "gb": GB, "tb": 1000 * GB}
 # Each step is a quarter to a half more than the one before.

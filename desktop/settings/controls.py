@@ -22,11 +22,9 @@ SWITCH_WIDTH, SWITCH_HEIGHT = 36, 20
 KNOB = 14
 
 
+# Qt's box of whole numbers ends at 2 GB.
 class NumberBox(QDoubleSpinBox):
-    """Numbers out of bounds are refused by its owner.
-
-    Qt's own box of whole numbers ends at 2 GB. `parse` raises NotANumberError.
-    """
+    """Its owner refuses numbers out of bounds. `parse` raises NotANumberError."""
 
     # The text is no such number; True if its separators are out of place in this locale.
     not_taken = Signal(str, bool)

@@ -1,7 +1,4 @@
-"""Edits one setting: title, control, description, cost.
-
-A refused value stays in the control, with the reason below it.
-"""
+"""Edits one setting; a refused value stays in the control, with the reason below it."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from desktop.widgets.plain import Label, fit_box, named
 
 # Spin boxes would be lower than the other fields.
 CONTROL_HEIGHT = 30
-# A one-line field lays out all of its text at every key.
+# A one-line field lays out its whole text at every key press.
 LONGEST_NUMBER = 40
 Control = QComboBox | QLineEdit | NumberBox | Switch | TextLines
 BudgetChoice = Literal["automatic", "size", "nothing"]
@@ -42,8 +39,6 @@ FIRST_SIZE = 4 * 1000**3
 
 
 class Values(Protocol):
-    """Settings in force, of all chats or of one."""
-
     engine: EngineController
 
     @property

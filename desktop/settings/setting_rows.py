@@ -26,8 +26,8 @@ Choice: TypeAlias = tuple[str, object]
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """`key` is the path in AppSettings; people also search for `words`. `least`, and `step`, to
-    which values are rounded up, apply where the window offers less than the type allows."""
+    """`key` is the path in AppSettings; people also search for `words`. The window may offer less
+    than the type allows: from `least` on, rounded up to a `step`."""
 
     key: str
     title: str
@@ -111,8 +111,6 @@ def _schemas(section: str) -> dict[str, Any]:
 
 
 class Part(NamedTuple):
-    """`note` says what it holds for."""
-
     name: str
     title: str
     note: str

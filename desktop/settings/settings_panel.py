@@ -162,7 +162,6 @@ class SettingsPanel(QScrollArea):
         self._show_trouble()
 
     def _show_trouble(self) -> None:
-        """Also hides graphics memory on a CPU."""
         model = self._settings.engine.model
         self._trouble.setText(self._settings.budget_trouble)
         absent: set[QWidget] = set()

@@ -29,19 +29,19 @@ COMPANIONS = (LOG, "-shm", "-journal")
 
 
 def is_due(path: Path) -> bool:
-    """True if the newest backup is a day old, or from the future."""
+    """True also if the newest backup is from the future."""
     newest = next(iter(backups(path)), None)
     return newest is None or not 0 <= time.time() - newest.stat().st_mtime < DAY_S
 
 
 def backups(path: Path) -> list[Path]:
-    """The newest first."""
+    """Newest first."""
     found = (each for each in _of_kinds(path, COPY) if each.suffix == path.suffix)
     return sorted(found, reverse=True)
 
 
 def make(connection: sqlite3.Connection, path: Path) -> None:
-    """Keeps the newest two. A damaged file is not backed up: it would push out a whole backup.
+    """Keep the newest two; never back up a damaged file, which would push out a whole one.
 
     Raises sqlite3.Error or OSError.
     """
@@ -61,7 +61,7 @@ def make(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def begin(path: Path) -> Path:
-    """Create an empty, private file that is renamed when complete."""
+    """Create an empty, private file to rename when it is complete."""
     new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
     clear_unfinished(path)
     os.close(create(new))
@@ -76,7 +76,7 @@ def clear_unfinished(path: Path) -> None:
 def exchange(path: Path, new: Path) -> Path:
     """Replace the damaged file by `new`; returns its new name.
 
-    It has both names before it is replaced, so a crash loses nothing.
+    It has both names before that, so a crash loses nothing.
     """
     kept = unused(path, DAMAGED)
     for suffix in ("", LOG):
@@ -102,7 +102,7 @@ def _copy_whole(file: Path, new: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """With its companions and backups; returns the new name."""
+    """Returns the new name; backups are set aside too."""
     # They would be taken for backups of the new file, whose ids begin at 1 again.
     for backup in backups(path):
         rename(backup, unused(path, ASIDE))
@@ -114,12 +114,11 @@ def set_aside(path: Path) -> Path:
 
 
 def copies(path: Path) -> set[Path]:
-    """Backups and damaged files, with their logs."""
     return _of_kinds(path, COPY, DAMAGED)
 
 
 def remove(path: Path, spare: Collection[Path] = (), aside: bool = False) -> None:
-    """Delete all copies but `spare`, with `aside` also files put aside. Raises the first OSError at
+    """Delete all copies but `spare`, with `aside` also files put aside; raises the first OSError at
     the end."""
     errors: list[OSError] = []
     doomed = copies(path).difference(spare) | (_of_kinds(path, ASIDE) if aside else set())

@@ -1,4 +1,4 @@
-"""Checks that a file is whole, one of ours, and of a known format. Changes nothing."""
+"""Checks that a file is whole, ours, and of a known format; changes nothing."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ IDS = range(1, 2**31 - 1)
 
 
 def is_whole(path: Path) -> bool:
-    """False for a damaged file.
-
-    Raises NewerDatabaseError, ForeignDatabaseError, StoreError, OSError.
-    """
+    """Raises NewerDatabaseError, ForeignDatabaseError, StoreError, OSError."""
     if path.exists() and not path.is_file():
         raise StoreError(
             tr("{} is not a file. Nothing was changed.").format(path), blames_file=True
@@ -49,14 +46,14 @@ def is_whole(path: Path) -> bool:
 
 
 def is_empty(path: Path) -> bool:
-    """Also with one byte, as SQLite does."""
+    """SQLite takes one byte for nothing, too."""
     return not path.exists() or path.stat().st_size <= 1
 
 
 def read_only(path: Path, immutable: bool = False) -> sqlite3.Connection:
     """Writes no log into the file when it closes; an immutable file has none.
 
-    The journal of a first start that was cut off has to be undone first, which is a write.
+    The journal of an interrupted first start has to be undone, which is a write.
     """
     mode = "rw" if Path(f"{path}-journal").exists() else "ro"
     uri = f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
@@ -66,8 +63,7 @@ def read_only(path: Path, immutable: bool = False) -> sqlite3.Connection:
 
 
 def is_sound(connection: sqlite3.Connection, path: Path) -> bool:
-    """SQLite's verdict, and ours on what it doesn't check. Raises as `is_whole`, or an error of
-    `ERRORS`."""
+    """Raises as `is_whole` does, or an error of `ERRORS`."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         words = tr(

@@ -1,4 +1,4 @@
-"""An SQLite file on its own thread: checked, opened, migrated, backed up once a day."""
+"""An SQLite file on its own thread: checked, migrated, backed up once a day."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLOSE_PATIENCE_S = 10.0
 
 
 class Database:
-    """`notice` tells what happened at opening; `made` are copies of the file made then. Raises
+    """`notice` tells what happened at opening; `made` are the copies made then. Raises
     StoreError."""
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run `work(connection, ...)` as one transaction. Raises StoreError."""
+        """Run `work(connection, ...)` as a transaction. Raises StoreError."""
 
         def transaction() -> T:
             with self._connection:
@@ -87,7 +87,7 @@ class Database:
         await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
     def close(self) -> None:
-        """Raises StoreError, or TimeoutError when the disk doesn't answer, which SQLite's log makes
+        """Raises StoreError, or TimeoutError if the disk doesn't answer; the log makes that
         safe."""
         try:
             with in_words():

@@ -23,7 +23,7 @@ class Folders:
 
     @classmethod
     def choose(cls, given: str | None = None) -> Folders:
-        """The platform's folders; one given by hand or by WAYMARK_DATA holds everything."""
+        """A folder given by hand or by WAYMARK_DATA holds everything."""
         wanted = given or os.environ.get(DATA_VARIABLE)
         if wanted:
             folder = Path(wanted).expanduser().resolve()
@@ -66,8 +66,7 @@ class Folders:
         return self.settings / "window.ini"
 
     def create(self) -> None:
-        """Private. Raises OSError, and NotPrivateError where others could write into one or replace
-        it."""
+        """Raises OSError, or NotPrivateError if others could write into one or replace it."""
         for folder in (self.data, self.settings):
             private_folder(folder, given=True)
         for folder in (self.pictures, self.contexts, self.engine_log.parent):

@@ -66,10 +66,8 @@ def digests(folders: Folders) -> set[str]:
 
 
 def take(folders: Folders) -> str:
-    """Call before the file of chats is opened.
-
-    Returns a message, '' if there was nothing. Raises OSError.
-    """
+    """Returns a message, '' if there was nothing; call before the file of chats is opened. Raises
+    OSError."""
     discard(folders)
     new, settings = complete(folders), _settings(folders)
     if not new.exists():

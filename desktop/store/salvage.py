@@ -1,7 +1,7 @@
-"""Saves the rows of a damaged file of chats into a new one, by SQL alone.
+"""Saves the rows of a damaged file of chats into a new one by SQL alone.
 
-Rows that SQLite can't read come from the newest whole backup: ids are never reused, so they name
-the same rows in both files.
+Rows that can't be read come from the newest whole backup: ids are never reused, so they name the
+same rows in both files.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ GROUP BY parent
 
 
 def salvage(path: Path, new: Path, backups: Sequence[Path]) -> str:
-    """Fill the empty file `new`; the first whole one of `backups` fills the gaps.
+    """Fill the empty file `new`, gaps from the first whole one of `backups`; returns a message.
 
-    Returns a message. Raises sqlite3.Error or OSError when `new` can't be written.
+    Raises sqlite3.Error or OSError when `new` can't be written.
     """
     empty = is_empty(path)
     with (
@@ -132,8 +132,8 @@ def _copy(
     tables: Sequence[str],
     fit: bool = False,
 ) -> int:
-    """Returns at how many places it failed. A value of a wrong type is a failure, or with `fit`
-    replaced."""
+    """Returns at how many places it failed: values of a wrong type are failures, or replaced to
+    `fit`."""
     try:
         (version,) = source.execute("PRAGMA user_version").fetchone()
         # Otherwise one damaged line of the schema makes every table unreadable.
@@ -219,7 +219,7 @@ def _row_by_columns(
     required: Sequence[bool],
     number: int,
 ) -> tuple[Any, ...] | None:
-    """None in place of optional values that SQLite can't read."""
+    """Optional values that SQLite can't read are None."""
     row: list[Any] = [number]
     for value, must in zip(values, required, strict=True):
         query = f"SELECT {value} FROM {table} NOT INDEXED WHERE rowid = ?"
@@ -236,7 +236,6 @@ def _row_by_columns(
 
 
 def _fitted(column: tuple[str, bool], value: Any) -> Any:
-    """A replacement if the column can't hold its type."""
     kind, required = column
     if isinstance(value, KINDS[kind]) or (value is None and not required):
         return value
@@ -265,8 +264,11 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     known: dict[int, tuple[int, bool]] = {}
     last: dict[tuple[int, bool], int] = {}
     parents: list[tuple[int | None, int]] = []
-    for number, chat, parent in _parents_first(connection):
-        is_reply = number in replies
+    rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
+    chats = {number: chat for number, chat, _ in rows}
+    nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]
+    for number, parent, _ in parents_first(nodes):
+        chat, is_reply = chats[number], number in replies
         upper = None if parent is None else known.get(parent)
         if upper is not None and upper[0] == chat and not (upper[1] and is_reply):
             # Below a question is a reply, also where its other row was lost.
@@ -287,15 +289,6 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
         "DELETE FROM replies WHERE message = ?", [(number,) for number in replies - found]
     )
     return lost
-
-
-def _parents_first(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int | None]]:
-    """Yields chats too; each message comes after its parent."""
-    rows = connection.execute("SELECT id, chat, parent FROM messages").fetchall()
-    chats = {number: chat for number, chat, _ in rows}
-    nodes = [Node(number, fields.whole(parent), ()) for number, _, parent in rows]
-    for node in parents_first(nodes):
-        yield node.id, chats[node.id], node.parent
 
 
 def _mend_references(connection: sqlite3.Connection) -> None:

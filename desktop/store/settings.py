@@ -1,7 +1,4 @@
-"""The user's settings as one frozen value.
-
-Bounds are in `core.api.params`, texts in `desktop.settings.setting_rows`.
-"""
+"""The user's settings as a frozen value; their bounds are in `core.api.params`."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ Read = TypeVar("Read", bound=Settings)
 
 
 def valid_ones(kind: type[Read], values: object) -> tuple[Read, ...]:
-    """Skips values that this version can't read."""
+    """Skip values that this version can't read."""
     found = []
     for each in values if isinstance(values, tuple) else ():
         with contextlib.suppress(ValidationError):
@@ -69,9 +66,8 @@ class WindowSettings(Settings):
 
 
 class NetworkSettings(Settings):
-    """For all connections of the app. Empty: `hub` is Hugging Face, `proxy` the system's, the
-    folder next to the chats; 0 is no limit. `token_for` is the hub whose access token is in the
-    keyring."""
+    """Empty: `hub` is Hugging Face, `proxy` the system's, the folder next to the chats; 0 is no
+    limit. `token_for` is the hub whose token is in the keyring."""
 
     allowed: bool = True
     hub: str = ""
@@ -94,8 +90,6 @@ class ModelChoices(Settings):
 
 
 class LibrarySettings(Settings):
-    """`folders` are searched besides ours and those of other programs."""
-
     folders: tuple[str, ...] = ()
     models: Annotated[
         tuple[ModelChoices, ...], BeforeValidator(partial(valid_ones, ModelChoices))
@@ -103,7 +97,7 @@ class LibrarySettings(Settings):
 
 
 class Preset(Settings):
-    """Values of settings are by their keys; `model` is the path of one to load, '' for none."""
+    """`values` of settings by their keys; `model` is a path to load, '' for none."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     system: str = ""
@@ -134,8 +128,7 @@ class PresetSettings(Settings):
 
 class ServerSettings(Settings):
     """`key` is a digest, empty until first switched on; `steady`: see `core.server.held`. `loads`:
-    programs may have another model loaded. The model sleeps after `sleep_min` minutes without
-    requests, never for 0."""
+    programs may load other models. The model sleeps after `sleep_min` idle minutes, 0 is never."""
 
     on: bool = False
     steady: bool = True
@@ -200,7 +193,7 @@ class AppSettings(Settings):
         return self.switched(path).with_recent(path)
 
     def switched(self, path: str) -> AppSettings:
-        """The settings it ran with last, or else the present ones."""
+        """With the settings the model ran with last."""
         path = kept_path(path)
         if path == self.model.path:
             return self

@@ -22,8 +22,8 @@ Tree: TypeAlias = dict[str, Any]
 
 
 class SettingsFile:
-    """An invalid value gets its default; unknown keys stay in the file for the version that wrote
-    them; a file that isn't JSON is set aside."""
+    """Invalid values get their default, unknown keys stay for the version that wrote them, and a
+    file that isn't JSON is set aside."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class SettingsFile:
         self._stored: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
-        """With a message, '' if nothing went wrong."""
+        """The message is '' if nothing went wrong."""
         try:
             stored = json.loads(read_regular(self._path).decode())
         except FileNotFoundError:
@@ -51,7 +51,7 @@ class SettingsFile:
         return settings, said.format(", ".join(lost)) if lost else ""
 
     def save(self, settings: AppSettings) -> None:
-        """Write all of it or nothing. Raises OSError."""
+        """All of it or nothing. Raises OSError."""
         values = with_missing(settings.model_dump(mode="json"), self._stored)
         text = json.dumps(values, indent=2, ensure_ascii=False)
         # A folder's name may hold half a surrogate pair.
@@ -68,7 +68,7 @@ class SettingsFile:
 
 
 def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:
-    """`default` with the valid stored values; the keys of others are added to `lost`."""
+    """Adds the keys of invalid values to `lost`."""
     settings = default
     for name, value in stored.items():
         if name not in type(default).model_fields:
@@ -95,7 +95,7 @@ def with_missing(values: Tree, others: Tree) -> Tree:
 
 
 def _tuples(value: object) -> object:
-    """With tuples for lists, and without half surrogate pairs."""
+    """Tuples for lists, U+FFFD for half surrogate pairs."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -41,13 +41,13 @@ class Dialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, once)
 
     def fit(self, width: int, height: int) -> None:
-        """Resize to pixels of the usual text size, or to the screen if it is smaller."""
+        """In pixels at the usual text size; at most the screen."""
         # A part of the screen is the title's.
         screen = self.screen().availableSize() - QSize(0, theme.px(40))
         self.resize(QSize(theme.px(width), theme.px(height)).boundedTo(screen))
 
     def button(self, name: str, words: str, act: object, style: str = "", tip: str = "") -> Button:
-        """A button that Enter doesn't press: it belongs to the dialog's fields."""
+        """Enter belongs to the dialog's fields, and doesn't press it."""
         made = Button(words, name=name, style=style, tip=tip)
         made.setAutoDefault(False)
         made.clicked.connect(act)
@@ -81,28 +81,22 @@ def come_up(window: QWidget, focus: QWidget | None = None) -> None:
 
 async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog = named(QFileDialog(parent, title, start), "folderDialog")
-    dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-    dialog.setOption(QFileDialog.Option.ReadOnly)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await _existing(dialog, QFileDialog.FileMode.Directory)), "")
 
 
 async def choose_model_file(parent: QWidget, title: str, start: str) -> str:
     # Files of Ollama have no ending.
     kinds = tr("GGUF models ({patterns});;All files (*)").format(patterns="*.gguf")
     dialog = named(QFileDialog(parent, title, start, kinds), "modelFileDialog")
-    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-    dialog.setOption(QFileDialog.Option.ReadOnly)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await _existing(dialog, QFileDialog.FileMode.ExistingFile)), "")
 
 
 async def choose_files(parent: QWidget) -> list[str]:
     patterns = " ".join(f"*{suffix}" for each in PICTURE_FORMATS for suffix in each.suffixes)
     kinds = tr("All files (*);;Pictures ({patterns})").format(patterns=patterns)
     dialog = named(QFileDialog(parent, tr("Add pictures or documents"), "", kinds), "pictureDialog")
-    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-    dialog.setOption(QFileDialog.Option.ReadOnly)
-    return await _chosen(dialog)
+    return await _existing(dialog, QFileDialog.FileMode.ExistingFiles)
 
 
 async def choose_target(parent: QWidget, title: str, name: str) -> str:
@@ -110,10 +104,16 @@ async def choose_target(parent: QWidget, title: str, name: str) -> str:
     dialog = named(QFileDialog(parent, title), "saveDialog")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.selectFile(name)
-    return next(iter(await _chosen(dialog)), "")
+    return next(iter(await chosen(dialog)), "")
 
 
-async def _chosen(dialog: QFileDialog) -> list[str]:
+async def _existing(dialog: QFileDialog, mode: QFileDialog.FileMode) -> list[str]:
+    dialog.setFileMode(mode)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
+    return await chosen(dialog)
+
+
+async def chosen(dialog: QFileDialog) -> list[str]:
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.selectedFiles() if accepted else []
 

@@ -11,7 +11,7 @@ from desktop.widgets.plain import ToolButton, set_tip
 
 
 class IconButton(ToolButton):
-    """`words` are the tool tip and accessible name; `pixels` grow with the text."""
+    """`words` are its tool tip and accessible name."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ def column_width(page: int) -> int:
 def row(
     *parts: Part, of: QWidget | None = None, margins: Margins = NO_MARGINS, spacing: int = -1
 ) -> QHBoxLayout:
-    """Lay out `of`, or make a part of another layout; -1 is Qt's own spacing."""
+    """Lays out `of` if given; -1 is Qt's own spacing."""
     layout = QHBoxLayout()
     _fill(layout, parts, of, margins, spacing)
     return layout

@@ -1,7 +1,7 @@
 """A plain text field for very long texts: filled in steps, with very long lines broken.
 
-Qt inserts a text, and lays out a line, in one go. Lines are broken on screen only: the field
-returns and copies exactly its text, and the cursor and deletion skip the breaks.
+Lines are broken on screen only: the field returns and copies exactly its text, and the cursor and
+deletion skip the breaks.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ class _Rest:
 
 
 class LongText(QPlainTextEdit):
-    """`setPlainText` and `put` insert step by step."""
-
     # Why a pasted text was not added.
     refused = Signal(str)
     longest_line = LONGEST_LINE
@@ -73,7 +71,7 @@ class LongText(QPlainTextEdit):
         return False
 
     def put(self, text: str, place: QTextCursor | None = None, shows_end: bool = False) -> None:
-        """By default in place of the selection. `shows_end`: scroll to the cursor at the end."""
+        """Replaces the selection by default. `shows_end`: then scroll to the cursor."""
         cursor = QTextCursor(place or self.textCursor())
         # Removing and inserting are undone together.
         begun = cursor.hasSelection()
@@ -104,7 +102,7 @@ class LongText(QPlainTextEdit):
         return text.replace(_BROKEN, "")
 
     def _take_in(self) -> bool:
-        """Returns whether any is left."""
+        """Returns False at the end."""
         if not self._rests:
             return False
         rest = self._rests[0]
@@ -130,9 +128,9 @@ class LongText(QPlainTextEdit):
         return bool(self._rests)
 
     def _end(self, rest: _Rest) -> None:
-        """Handle the keys pressed meanwhile."""
         if rest.shows_end:
             self.ensureCursorVisible()
+        # Keys that were pressed meanwhile.
         while self._held and not self._rests:
             QCoreApplication.sendEvent(self, self._held.pop(0))
 

@@ -33,8 +33,7 @@ WIDEST_QUESTION = 400
 
 
 class Toast(QFrame):
-    """One message at a time over `owner`, above `below`; warnings and errors come back after later
-    ones."""
+    """One message at a time; warnings and errors come back after later ones."""
 
     def __init__(self, owner: QWidget, below: QWidget) -> None:
         super().__init__(owner)
@@ -66,8 +65,8 @@ class Toast(QFrame):
         chat: int | None = None,
         topic: str = "",
     ) -> None:
-        """`action` is a button's text and function; `chat` the chat it needs. A message replaces
-        earlier ones of its topic."""
+        """`action` is a button's text and function, which needs `chat`. Replaces messages of the
+        topic."""
         self._chat, self._topic = chat, topic
         words = shortened(words, MOST_CHARACTERS)
         if kind != "info":
@@ -102,7 +101,7 @@ class Toast(QFrame):
         self.raise_()
 
     def settle(self, topic: str) -> None:
-        """The trouble is over: take its messages back."""
+        """Take back the topic's messages: the trouble is over."""
         self._standing = [each for each in self._standing if each[2] != topic]
         if self._topic == topic:
             self._show_standing()
@@ -122,7 +121,6 @@ class Toast(QFrame):
         self._show_standing()
 
     def keep_only(self, chats: Container[int]) -> None:
-        """Hide a message whose action needs another chat."""
         if self._chat is not None and self._chat not in chats:
             self._show_standing()
 

@@ -90,7 +90,6 @@ class Label(QLabel):
         self.setVisible(bool(words))
 
     def copy(self) -> None:
-        """Without the invisible line breaks."""
         if self.hasSelectedText():
             QGuiApplication.clipboard().setText(unbroken(self.selectedText()))
 
@@ -134,7 +133,7 @@ class ElidedLabel(Label):
 
 
 class Button(QPushButton):
-    """Screen readers say `spoken` instead of the text. A click doesn't move the focus."""
+    """Screen readers say `spoken` for the text. A click doesn't move the focus."""
 
     def __init__(
         self,
@@ -173,7 +172,7 @@ def named(widget: Named, name: str, spoken: str = "") -> Named:
 
 
 def fit_box(box: Box, letters: int) -> Box:
-    """Long entries don't widen the box: it has room for so many letters."""
+    """Long entries don't widen it."""
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(letters)
     return box

@@ -33,6 +33,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
+def utf16_length(text: str) -> int:
+    """As Qt counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def tip(text: str) -> str:
     """Break it into lines that fit on a screen."""
     lines = shortened(text, LONGEST_TIP).split("\n")
@@ -50,7 +55,7 @@ def breakable(text: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Also for a part of what `breakable` made."""
+    """Undoes `breakable`, also for a part."""
     for invisible in ("\N{ZERO WIDTH SPACE}", "\N{WORD JOINER}"):
         text = text.replace(invisible, "")
     return text.replace("\N{NO-BREAK SPACE}", " ")

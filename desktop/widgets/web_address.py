@@ -1,7 +1,7 @@
 """Check a web address that a stranger wrote.
 
-Parsers differ in what they tolerate, so it is parsed strictly and written out again, and only the
-result is shown and opened.
+Parsers differ in what they tolerate, so it is parsed strictly, and only what is written out again
+is shown and opened.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ASCII_HOST = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """`opened` is passed to the browser. `host` is in ASCII, with its port; `letters` has letters
-    of other alphabets, or ''. `unseen` names the characters that would be invisible in letters."""
+    """`host` is in ASCII, with its port; `letters` is the host in other alphabets, or ''. `unseen`
+    names characters that would be invisible there."""
 
     opened: str
     host: str
@@ -35,7 +35,7 @@ class WebAddress:
 
 
 class RefusedAddressError(ValueError):
-    """The message says why an address can't be opened."""
+    """The message is the reason."""
 
 
 def web_address(text: str) -> WebAddress:

@@ -13,12 +13,13 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QWidget
 
 from core.remote.connection import host_of, is_readable
 from core.remote.messages import Place
-from desktop.chat.compose.chat_options import FormatDialog, InstructionsPanel
+from desktop.chat.compose.chat_options import InstructionsPanel
 from desktop.chat.compose.composer import Composer
 from desktop.chat.compose.empty_page import EmptyPage, samples
+from desktop.chat.compose.format_dialog import FormatDialog
 from desktop.chat.compose.message_editor import InsertDialog
-from desktop.chat.data.reading import Kind
-from desktop.chat.markdown.conversion import plain_text
+from desktop.chat.data.formats import Kind
+from desktop.chat.markdown.conversion import copy, plain_text
 from desktop.chat.rows.find_bar import FindBar
 from desktop.chat.rows.transcript_view import TranscriptView
 from desktop.chat.transcript import LiveReply
@@ -37,7 +38,7 @@ from desktop.widgets.plain import announce
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
 
-# Of a finished reply to a screen reader, in characters: some two minutes.
+# Characters of a finished reply that a screen reader is given: some two minutes.
 MOST_SPOKEN = 2_000
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier
@@ -111,7 +112,9 @@ class ChatPage(QWidget):
         ):
             asked.connect(done)
             asked.connect(self._write_on)
-        shown.copy_asked.connect(chat.copy)
+        shown.copy_asked.connect(
+            lambda text, rich: self._parts.tasks.spawn(copy(text, rich), tr("Copying a message"))
+        )
         shown.reply_typed.connect(chat.reply_typed)
         shown.insert_asked.connect(self._ask_to_insert)
         shown.pointed.connect(self._parts.predictions.point)
@@ -219,7 +222,7 @@ class ChatPage(QWidget):
     def _mark_instructions(self) -> None:
         given = bool(self._parts.chat.instructions)
         self.header.mark_instructions(given)
-        self.composer.mark_instructions(given)
+        self.composer.instructions.setVisible(given)
 
     def _turn(self) -> None:
         rows = self._parts.transcript.rows

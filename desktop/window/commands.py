@@ -48,8 +48,7 @@ USABLE = re.compile(r"(Shift\+)?(Ctrl|Alt|Meta)\+|(Shift\+)?(F\d+|Esc)$")
 
 
 class CommandPalette(Dialog):
-    """Enter does the first action that matches, Up and Down choose another. Disabled ones tell
-    why."""
+    """Disabled actions tell why."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
         super().__init__("commandPalette", tr("All actions"), parent, once=True)
@@ -143,7 +142,7 @@ def objection(keys: QKeySequence, act: QAction, others: Sequence[QAction]) -> st
     """Why an action can't have these keys."""
     if keys.isEmpty():
         return ""
-    # Of the portable text, for PySide's stubs don't know that keys have places.
+    # PySide's stubs don't know that a sequence of keys can be indexed.
     shown, portable = keys.toString(NATIVE), keys.toString()
     if keys.count() > 1 or not USABLE.match(portable):
         return tr("Use Ctrl, Alt or a function key, so that you can still type.")
@@ -163,8 +162,7 @@ def mnemonic(act: QAction) -> QKeySequence:
 def set_shortcuts(
     actions: Mapping[str, QAction], chosen: Mapping[str, str], menus: Sequence[QAction]
 ) -> None:
-    """The chosen keys, or the default ones if they can't be used. If a file edited by hand gives
-    two actions the same ones, the first keeps them."""
+    """Chosen keys that can't be used, or that an earlier action has, give way to the default."""
     for name, act in actions.items():
         keys = "" if name in chosen else str(act.property(DEFAULT))
         act.setShortcuts([QKeySequence(each) for each in (keys, TWINS.get(keys)) if each])

@@ -24,8 +24,6 @@ NARROW_PX = 560
 
 
 class HeaderBar(QFrame):
-    """`chats`, `side` and `instructions` are buttons that show or hide these parts."""
-
     def __init__(
         self,
         chats: ChatsController,
@@ -67,12 +65,6 @@ class HeaderBar(QFrame):
         self._show_status(engine.status)
 
     def _build(self) -> None:
-        self._make_instructions()
-        at_left = (self.chats, self._title, self.instructions)
-        at_right = (self._place, self._progress, self._state, self._restart, self.model, self.side)
-        row(*at_left, None, *at_right, of=self, margins=(10, 8, 10, 8), spacing=8)
-
-    def _make_instructions(self) -> None:
         button = self.instructions
         button.setObjectName("toggleInstructions")
         button.set_words(tr("Instructions"))
@@ -81,6 +73,9 @@ class HeaderBar(QFrame):
         # It is lit if there are instructions, not while they are shown.
         button.clicked.connect(lambda on: button.setChecked(not on))
         self.mark_instructions(False)
+        at_left = (self.chats, self._title, self.instructions)
+        at_right = (self._place, self._progress, self._state, self._restart, self.model, self.side)
+        row(*at_left, None, *at_right, of=self, margins=(10, 8, 10, 8), spacing=8)
 
     def mark_instructions(self, given: bool) -> None:
         self.instructions.setChecked(given)
@@ -90,10 +85,10 @@ class HeaderBar(QFrame):
         self.instructions.setAccessibleName(said)
 
     def _show_title(self) -> None:
-        place = self._chats.chat_list.place_of(self._chats.shown)
+        chat = self._chats.chat_list.chat_of(self._chats.shown)
         folder = self._chat.folder
-        if place is not None:
-            title = self._chats.chat_list.chats[place].title
+        if chat is not None:
+            title = chat.title
         elif folder is None:
             title = tr("New chat")
         else:
@@ -109,8 +104,7 @@ class HeaderBar(QFrame):
         self._state.set_words(status.words())
         set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
-        bad = bad and not status.asleep
-        bad = bad and not status.cancelled
+        bad = bad and not status.asleep and not status.cancelled
         theme.set_class(self._state, "warning small" if bad else "muted small")
         self._restart.setVisible(self._needs_restart)
         self._progress.setVisible(status.phase is Phase.LOADING and place is None)
@@ -132,13 +126,12 @@ class HeaderBar(QFrame):
         self.instructions.setToolButtonStyle(
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
         )
-        status = self._engine.status
+        status, elsewhere = self._engine.status, self._chat.place is not None
         # An error and its remedy come first.
         for widget in (self._title, self.instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
-        if narrow and self._chat.place is not None:
+        if narrow and elsewhere:
             self._title.hide()
-        elsewhere = self._chat.place is not None
         at_rest = status.phase is Phase.READY and not status.silent
         self._state.setVisible(not (narrow and at_rest) and not elsewhere)
         # In a wide window the title is shortened instead.

@@ -1,7 +1,4 @@
-"""The window: chats on the left, conversation in the middle, context and settings on the right.
-
-Closing or quitting emits `close_asked`; `desktop.app` then ends the app.
-"""
+"""The window: chats on the left, conversation in the middle, context and settings on the right."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ from desktop.window.window_dialogs import WindowDialogs
 from desktop.window.window_parts import WindowParts
 
 FIRST_SIZE = QSize(1280, 820)
-# Touchpads report parts of it.
+# Of a wheel; touchpads report parts of it.
 WHEEL_STEP = 120
 LAST_CHAT = "lastChat"
 # Topics of messages.
@@ -50,6 +47,7 @@ STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
+    # `desktop.app` then ends the app.
     close_asked = Signal()
 
     def __init__(self, parts: WindowParts, samples: Path) -> None:
@@ -59,7 +57,7 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
         self._leaving = False
-        # Of the wheel with Ctrl, since the last step of the text size.
+        # How far the wheel was turned with Ctrl since the text size last changed.
         self._turned = 0
         self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
         self.page = ChatPage(parts, samples)
@@ -103,7 +101,7 @@ class MainWindow(QMainWindow):
         self._sides.restore(self._geometry)
 
     def _acts(self) -> dict[str, Callable[[], object]]:
-        chat, page, side_bar = self._parts.chat, self.page, self.side_bar
+        parts, page, side_bar = self._parts, self.page, self.side_bar
         return {
             "actionNewChat": side_bar.new_chat,
             "actionNewFolder": self._make_folder,
@@ -122,15 +120,15 @@ class MainWindow(QMainWindow):
             "actionPrint": self._exports.print_shown,
             "actionDeleteAll": page.ask_to_delete_all,
             "actionQuit": self.close_asked.emit,
-            "actionStop": chat.stop,
+            "actionStop": parts.chat.stop,
             "actionRegenerate": self._regenerate,
             "actionModels": self.dialogs.show_library,
             "actionCompare": self.dialogs.show_compare,
-            "actionEject": self._parts.engine.unload,
+            "actionEject": parts.engine.unload,
             "actionGetModel": self.dialogs.show_get_model,
             "actionServer": lambda: dialogs.come_up(self.dialogs.server),
             "actionServers": self.dialogs.show_servers,
-            "actionRestart": self._parts.engine.restart,
+            "actionRestart": parts.engine.restart,
             "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
             "actionSearchMessages": self.dialogs.show_search,
@@ -142,9 +140,9 @@ class MainWindow(QMainWindow):
             "actionWrite": page.composer.setFocus,
             "actionLarger": lambda: self._zoom(1),
             "actionSmaller": lambda: self._zoom(-1),
-            "actionUsualSize": lambda: self._parts.settings.set_value("window.text_size", 100),
+            "actionUsualSize": lambda: parts.settings.set_value("window.text_size", 100),
             "actionShortcuts": self._show_shortcuts,
-            "actionAbout": self._show_about,
+            "actionAbout": lambda: AboutDialog(diagnostics(parts.engine.status), self).show(),
         }
 
     def _connect(self) -> None:
@@ -166,7 +164,7 @@ class MainWindow(QMainWindow):
         for quits in (self.tray.quit_asked, self._closing.quit_asked):
             quits.connect(self.close_asked)
         for done in (parts.chat_settings.done, parts.folders_of_chats.done):
-            done.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
+            done.connect(self._offer_undo)
         parts.failed.connect(self._show_error)
         rows, side = (parts.transcript.chat_changed, parts.transcript.rows_replaced), self.side_bar
         for changed in (parts.chat.busy_changed, parts.engine.changed, side.selected, *rows):
@@ -178,7 +176,9 @@ class MainWindow(QMainWindow):
         parts.chats.restored.connect(self._open)
         parts.chat.deleted.connect(self._on_messages_deleted)
         parts.chat.moved.connect(self._on_moved)
-        parts.chats.trash.modelReset.connect(self._on_trash)
+        # Undo is no longer offered for a chat that has left the trash.
+        trash = parts.chats.trash
+        trash.modelReset.connect(lambda: self.toast.keep_only({each.id for each in trash.chats}))
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
         self.side_bar.open_asked.connect(self._open)
@@ -221,7 +221,7 @@ class MainWindow(QMainWindow):
         panel.model_box.browse.clicked.connect(self.dialogs.choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
         panel.instructions.clicked.connect(self.page.show_instructions)
-        panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
+        panel.restored.connect(self._offer_undo)
         return panel
 
     def _open(self, chat: int | None) -> None:
@@ -238,7 +238,7 @@ class MainWindow(QMainWindow):
         field = self.page.composer.text
         typed = field.document().isModified() or bool(field.attached)
         begun = typed or self._parts.chats.shown is not None
-        if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
+        if not begun and isinstance(last, int) and self._parts.chat_list.chat_of(last) is not None:
             self._parts.chat.open(last)
         self._parts.chats.shown_changed.connect(self._note_chat)
         if begun:
@@ -304,22 +304,17 @@ class MainWindow(QMainWindow):
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:
             self._open(None)
-        undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
-        said = tr("Moved to the trash, kept for {days} days: {title}")
-        self.toast.say(said.format(days=TRASH_DAYS, title=title), action=undo, chat=chat)
+        self._offer_undo(trashed(title), lambda: self._parts.chats.restore(chat), chat)
 
     def _on_messages_deleted(self, gone: DeletedMessages) -> None:
-        undo = (tr("Undo"), lambda: self._parts.chats.restore_messages(gone))
-        said = tr("Moved to the trash, kept for {days} days: {title}")
-        self.toast.say(said.format(days=TRASH_DAYS, title=gone.title), action=undo)
+        self._offer_undo(trashed(gone.title), lambda: self._parts.chats.restore_messages(gone))
 
     def _on_moved(self, moved: Moved) -> None:
-        undo = (tr("Undo"), lambda: self._parts.chat.move(moved.undone))
-        self.toast.say(tr("The messages follow this version now."), action=undo)
+        said = tr("The messages follow this version now.")
+        self._offer_undo(said, lambda: self._parts.chat.move(moved.undone))
 
-    def _on_trash(self) -> None:
-        """Hide Undo when its chat has left the trash."""
-        self.toast.keep_only({chat.id for chat in self._parts.chats.trash.chats})
+    def _offer_undo(self, said: str, undo: Callable[[], None], chat: int | None = None) -> None:
+        self.toast.say(said, action=(tr("Undo"), undo), chat=chat)
 
     def come_to_front(self) -> None:
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -342,9 +337,6 @@ class MainWindow(QMainWindow):
         place = TEXT_SIZES.index(theme.signals().text_size) + steps
         size = TEXT_SIZES[min(max(place, 0), len(TEXT_SIZES) - 1)]
         self._parts.settings.set_value("window.text_size", size)
-
-    def _show_about(self) -> None:
-        AboutDialog(diagnostics(self._parts.engine.status), self).show()
 
     def _show_context(self) -> None:
         self.context.show_view(self._parts.context.view)
@@ -398,3 +390,8 @@ class MainWindow(QMainWindow):
             return
         event.ignore()
         self._closing.close()
+
+
+def trashed(title: str) -> str:
+    said = tr("Moved to the trash, kept for {days} days: {title}")
+    return said.format(days=TRASH_DAYS, title=title)

@@ -1,7 +1,4 @@
-"""The menus, in which every command has an entry, and the pages of the menu Help.
-
-The diagnostics contain nothing of any chat and no paths.
-"""
+"""The menus, and the pages of *Help*."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
 
 
 def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> dict[str, QAction]:
-    """`acts` and the returned actions are keyed by the entries' names."""
+    """Both mappings are keyed by the entries' names."""
     actions: dict[str, QAction] = {}
     for title, entries in _entries().items():
         menu = window.menuBar().addMenu(title)
@@ -116,7 +113,7 @@ def licences() -> dict[str, str]:
 
 
 def diagnostics(status: EngineStatus) -> dict[str, str]:
-    """For a bug report."""
+    """For a bug report: no paths, and nothing of any chat."""
     model = status.model
     load = model.load if model else None
     unknown = tr("not known")

@@ -1,7 +1,4 @@
-"""The window's layout: its place on the screens, its parts, the right pages, the Tab order.
-
-The right part hides by itself if there is no room for it.
-"""
+"""The window's layout: its place on the screens, its parts, the right pages, the Tab order."""
 
 from __future__ import annotations
 
@@ -88,7 +85,7 @@ class Sides(QSplitter):
             self._fold()
 
     def show_right(self) -> None:
-        """In a narrow window instead of the left one."""
+        """Widens the window if needed; in a narrow one, the left part hides."""
         self._wants_right = self._right_first = True
         lack = self._needed(MIDDLE_PX, RIGHT_PX) - self.width()
         if lack > 0:

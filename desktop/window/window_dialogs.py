@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
-from core.api.events import ImageRendered
 from core.api.limits import PICTURE_BEGINNING, picture_format
 from desktop.compare.compare_dialog import CompareDialog
 from desktop.documents.document_dialog import Choose, DocumentDialog
@@ -52,8 +51,6 @@ class NotSavedError(WaymarkError, title="The picture was not saved"): ...
 
 
 class WindowDialogs(QObject):
-    """Each dialog is made when it is first shown."""
-
     def __init__(self, parts: WindowParts, page: ChatPage, window: QWidget) -> None:
         super().__init__(window)
         self._parts, self._page, self._window = parts, page, window
@@ -133,7 +130,6 @@ class WindowDialogs(QObject):
         self._search.begin(words)
 
     def open_hit(self, hit: Hit) -> None:
-        """Show the message with the match marked."""
         if hit.message:
             self._parts.tasks.spawn(self._show_hit(hit), tr("Opening a chat"))
         else:
@@ -142,19 +138,15 @@ class WindowDialogs(QObject):
 
     async def _show_hit(self, hit: Hit) -> None:
         await self._parts.chat.open_at(hit.chat, hit.message)
-        place = self._parts.transcript.place_of(hit.message)
-        if place is not None and hit.extract.match and not hit.in_document:
-            self._page.find_bar.look_for(hit.extract.match, place)
+        place, match = self._parts.transcript.place_of(hit.message), hit.extract.match
+        if place is not None and match and not hit.in_document:
+            self._page.find_bar.look_for(match, place)
         elif place is not None:
             self._page.transcript.show_message(place)
-            self._show_found(self._parts.transcript.rows[place].message.documents, hit)
-
-    def _show_found(self, documents: Sequence[Document], hit: Hit) -> None:
-        """Open the document that the match is in."""
-        for each in documents:
-            if hit.in_document and any(hit.extract.match in part for part in each.parts):
-                self.open_document(each, words=hit.extract.match)
-                return
+            documents = self._parts.transcript.rows[place].message.documents
+            holding = (each for each in documents if any(match in part for part in each.parts))
+            if hit.in_document and (found := next(holding, None)) is not None:
+                self.open_document(found, words=match)
 
     def choose_model(self) -> None:
         self._parts.tasks.spawn(self._set_chosen_model(), tr("Choosing a model"))
@@ -260,26 +252,22 @@ class WindowDialogs(QObject):
         dialog.show()
 
     async def _render(self, viewer: PictureViewer, width: int, height: int) -> None:
-        picture, why = viewer.picture, ""
-        rendered: ImageRendered | None = None
+        picture, image, why = viewer.picture, QImage(), ""
         try:
-            rendered = await self._parts.pictures.render(picture, width, height)
+            image = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
             why = error_text(error)
         # The viewer may be closed by now, or show another picture.
         if not shiboken6.isValid(viewer) or viewer.picture is not picture:
             return
-        if rendered is None:
+        if why:
             viewer.show_error(why)
         else:
-            viewer.show_pixels(rendered)
+            viewer.show_pixels(image)
 
     async def _copy(self, viewer: PictureViewer, picture: Picture) -> None:
         size = within(picture.size, MOST_PIXELS)
-        rendered = await self._parts.pictures.render(picture, size.width(), size.height())
-        width, height = rendered.width, rendered.height
-        kind = QImage.Format.Format_RGBA8888
-        image = QImage(rendered.pixels, width, height, 4 * width, kind).copy()
+        image = await self._parts.pictures.render(picture, size.width(), size.height())
         if sys.platform == "linux":
             # Otherwise Qt encodes it at each paste, which blocks the window.
             data = QMimeData()

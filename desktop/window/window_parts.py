@@ -12,7 +12,7 @@ from core.system.secrets import Secrets
 from desktop.background import Wakefulness, Work
 from desktop.chat.chat import ChatController
 from desktop.chat.context_fill import DraftSize
-from desktop.chat.data.reading import Formats
+from desktop.chat.data.formats import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import LiveReply
@@ -47,7 +47,7 @@ from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings_file import SettingsFile
-from desktop.store.tables import messages
+from desktop.store.tables import replies
 from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply
 from desktop.threads import DaemonExecutor
@@ -179,7 +179,7 @@ class WindowParts(QObject):
             await attempted(what, step, limit_s)
 
     async def _read_chats(self) -> None:
-        await self.database.run(messages.stop_running)
+        await self.database.run(replies.stop_running)
         await self.chats.refresh()
         self.chats_read.emit()
         self.charts.read()

@@ -700,6 +700,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Speichern (Strg+Eingabe)</translation>
     </message>
     <message>
+        <source>Not added: a reply can&apos;t have pictures or documents.</source>
+        <translation>Nicht hinzugefügt: Eine Antwort kann keine Bilder oder Dokumente enthalten.</translation>
+    </message>
+    <message>
         <source>Add pictures or documents</source>
         <translation>Bilder oder Dokumente hinzufügen</translation>
     </message>
@@ -2488,6 +2492,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Genauigkeit</translation>
     </message>
     <message>
+        <source>Read per token</source>
+        <translation>Pro Token gelesen</translation>
+    </message>
+    <message>
         <source>1,000 tokens read</source>
         <translation>1.000 Token gelesen</translation>
     </message>
@@ -2668,6 +2676,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
         <translation>Modell: {name}</translation>
     </message>
     <message>
+        <source>Other folders</source>
+        <translation>Andere Ordner</translation>
+    </message>
+    <message>
         <source>No models of LM Studio, Ollama or Hugging Face</source>
         <translation>Keine Modelle von LM Studio, Ollama oder Hugging Face</translation>
     </message>
@@ -2774,6 +2786,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>Loaded in {}, including {} to arrange the weights.</source>
         <translation>Geladen in {}, davon {} zum Anordnen der Gewichte.</translation>
+    </message>
+    <message>
+        <source>Each token of a reply reads {} of weights.</source>
+        <translation>Jedes Token einer Antwort liest {} an Gewichten.</translation>
     </message>
     <message>
         <source>Replies are slower than they could be: {}.</source>
@@ -3470,6 +3486,10 @@ Cache: bis zu {host} Arbeitsspeicher und {disk} Festplatte für das, was gelesen
     <message>
         <source>On: programs with the key can connect.</source>
         <translation>An: Programme mit dem Schlüssel können sich verbinden.</translation>
+    </message>
+    <message>
+        <source>{file} could not be deleted: {reason}.</source>
+        <translation>{file} konnte nicht gelöscht werden: {reason}.</translation>
     </message>
     <message>
         <source>Starting the local server</source>

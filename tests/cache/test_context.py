@@ -11,6 +11,7 @@ import torch
 from core.api.params import CacheSettings
 from core.api.prompt import Segment, TextRun
 from core.cache.context import Usage
+from core.cache.node import Remembered
 from core.cache.state import Checkpoint, RecurrentState
 from core.layers.memory import FullAttentionSpec, LayerSpec
 from tests.api.prompts import END
@@ -59,6 +60,18 @@ def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room(world
     assert not any(map(tree.had_checkpoint, keys[1:]))
     world.cache.forget("two")
     assert not any(map(tree.was_read, keys))
+
+
+def test_what_is_remembered_grows_with_the_chats_that_share_a_beginning() -> None:
+    remembered = Remembered()
+    for chat in map(str, range(200)):
+        for key in (b"system", b"tools", chat.encode()):
+            remembered.note(key, chat)
+    assert sum(len(past.owners) for past in remembered._shared) == 2 * 200
+    remembered.forget("7")
+    assert not remembered.knows("7") and remembered.knows("8") and b"system" in remembered
+    remembered.clear()
+    assert not remembered.knows("8") and b"system" not in remembered
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])

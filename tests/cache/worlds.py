@@ -24,7 +24,6 @@ from core.cache.node import Node, Role
 from core.cache.restore import Restored
 from core.cache.side import Branch, SideBranch
 from core.cache.state import RecurrentState, SideStream
-from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
 from core.storage.store import DiskStore
@@ -108,7 +107,7 @@ class World:
             self._context_length,
             ROOT,
             Budgets(disk=PLENTY),
-            DiskTier(self.store),
+            self.store,
             copier=Late(),
         )
         if self._growth is not None:

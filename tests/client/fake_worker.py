@@ -10,8 +10,8 @@ huge     can't be loaded, and the model before it is given up
 missing  can't be loaded
 silent   loads and never answers anything else
 slow     takes a second to load
-stopped  loads, beats, and stands still at the first Generate, as a process that was stopped
-hung     loads, beats on, and does nothing at the first Generate, as a kernel that never ends
+stopped  loads, and stands still at the first Generate, as a process that was stopped
+hung     loads, and only answers pings from the first Generate on, as a kernel that never ends
 other    loads, then answers every Generate with one token
 """
 
@@ -20,11 +20,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 
 from core.api.chat import AssistantMessage
-from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Flush, Generate, LoadModel
+from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Flush, Generate, LoadModel, Ping
 from core.api.errors import NotEnoughMemoryError
 from core.api.events import Beat, Done, Event, Failed, Finished, Generated, Hello, Loaded, Loading
 from core.api.model_info import ModelInfo
@@ -32,13 +31,10 @@ from core.api.params import SamplingParams
 from core.api.stats import RequestStats
 from core.client.codec import HEADER, decode, encode, read_frame
 
-ONE_AT_A_TIME = threading.Lock()
-
 
 def emit(event: Event) -> None:
-    with ONE_AT_A_TIME:
-        sys.stdout.buffer.write(encode(event))
-        sys.stdout.buffer.flush()
+    sys.stdout.buffer.write(encode(event))
+    sys.stdout.buffer.flush()
 
 
 def info(path: str) -> ModelInfo:
@@ -61,15 +57,6 @@ def info(path: str) -> ModelInfo:
         tokenizer="",
         fingerprint="",
     )
-
-
-BUSY = threading.Event()
-
-
-def beat() -> None:
-    while True:
-        emit(Beat(busy=BUSY.is_set(), progress=1, step_limit_s=0.1))
-        time.sleep(0.02)
 
 
 # What is written instead of loading, by the model's path.
@@ -116,7 +103,7 @@ def generate(request: int, chatty: bool) -> None:
 
 def main() -> None:
     emit(Hello(protocol=int(os.environ.get("FAKE_PROTOCOL", PROTOCOL_VERSION)), pid=os.getpid()))
-    path = ""
+    path, busy = "", False
     while (body := read_frame(sys.stdin.buffer)) is not None:
         command = decode(COMMANDS, body)
         if isinstance(command, Cancel) or path == "silent":
@@ -124,8 +111,8 @@ def main() -> None:
         if isinstance(command, LoadModel):
             load(command)
             path = command.settings.path
-            if path in ("hung", "stopped"):
-                threading.Thread(target=beat, daemon=True).start()
+        elif isinstance(command, Ping):
+            emit(Beat(busy=busy, progress=1, step_limit_s=0.1))
         elif not isinstance(command, Generate):
             if isinstance(command, Flush):
                 print("flushed", file=sys.stderr, flush=True)
@@ -133,7 +120,7 @@ def main() -> None:
         elif path == "stopped":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif path == "hung":
-            BUSY.set()
+            busy = True
         else:
             generate(command.request, path == "chatty")
 

@@ -21,7 +21,7 @@ from core.api.params import ModelSettings
 from core.client import client as client_module
 from core.client import life
 from core.client.client import EngineClient
-from core.client.life import EngineState
+from core.client.life import EngineState, WorkerLife
 from core.client.requests import EngineError
 
 FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
@@ -304,13 +304,36 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         assert pid is not None
         await watch.until(lambda: client._life._watchdog._last is not None)
         os.kill(pid, signal.SIGSTOP)
+        answer = client.ask(Flush())
         await watch.until(lambda: client.state is EngineState.SILENT)
         os.kill(pid, signal.SIGCONT)
         await watch.until(lambda: client.state is EngineState.READY)
         assert client.worker_pid == pid and client.model is not None
-        assert (await client.ask(Flush()).last()).bytes is None
+        assert (await answer.last()).bytes is None
 
     assert EngineState.RESTARTING not in play(scene).states
+
+
+def test_an_idle_engine_is_not_pinged(fast_ticks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pings: list[None] = []
+    ping = WorkerLife._ping
+
+    def counted(self: WorkerLife) -> None:
+        pings.append(None)
+        ping(self)
+
+    monkeypatch.setattr(WorkerLife, "_ping", counted)
+
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("fine"))
+        await watch.until(lambda: not client._life._sent.is_set())
+        before = len(pings)
+        await asyncio.sleep(5 * watchdog.TICK_S)
+        assert len(pings) == before
+        await client.ask(Flush()).last()
+        await watch.until(lambda: len(pings) > before)
+
+    play(scene)
 
 
 def test_the_engine_can_be_restarted_whatever_it_does() -> None:

@@ -15,7 +15,7 @@ from core.api.events import Generated
 from core.api.stats import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
-from desktop.chat.data.reading import Formats
+from desktop.chat.data.formats import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.rows.reply_row import ReplyRow

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.chat.compose.chat_options import FormatDialog
+from desktop.chat.compose.format_dialog import FormatDialog
 from desktop.chat.data.json_body import DataView
 from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 from PySide6.QtCore import QLocale
 
 from core.api.model_info import LoadFacts, PrecisionChoice, TooLarge
@@ -96,6 +97,15 @@ def test_a_reply_is_summed_up_in_one_line() -> None:
     )
 
 
+def test_numbers_of_an_imported_chat_can_be_shown_or_are_refused() -> None:
+    for nonsense in ('"ttft_s": 1e300', '"prefill_s": NaN', f'"prompt_tokens": {10**30}'):
+        with pytest.raises(ValidationError):
+            RequestStats.model_validate_json(f"{{{nonsense}}}")
+    stats = RequestStats.model_validate_json('{"ttft_s": 1e18, "draft": {"drafted": 1}}')
+    assert numbers.describe_drafts(stats) == "" and "tokens reused" in numbers.numbers_text(stats)
+    assert numbers.format_count(2**70) == numbers.format_count(2**63 - 1)
+
+
 def test_the_line_leaves_out_what_is_not_known() -> None:
     stats = RequestStats(prompt_tokens=9, evaluated_tokens=9, images_in_prompt=2, images_encoded=2)
     assert numbers.numbers_text(stats) == "0 of 9 tokens reused · 9 read · 2 images encoded"
@@ -138,8 +148,9 @@ def test_what_was_restored_is_placed() -> None:
     [
         (LoadFacts(), ""),
         (
-            LoadFacts(seconds=7.5, packing_s=1.31),
-            "Loaded in 7.5 s, including 1.3 s to arrange the weights.",
+            LoadFacts(seconds=7.5, packing_s=1.31, token_bytes=463_500_000),
+            "Loaded in 7.5 s, including 1.3 s to arrange the weights. "
+            "Each token of a reply reads 463.5 MB of weights.",
         ),
         (
             LoadFacts(seconds=2.1, packing_s=1.3, from_disk=True),

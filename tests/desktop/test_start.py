@@ -70,6 +70,12 @@ async def refused(folder: Path | str) -> str:
     return said
 
 
+async def test_a_data_folder_that_can_not_exist_is_refused_in_words(
+    tmp_path: Path, qloop: Loop
+) -> None:
+    assert "can't be used: " in await refused(tmp_path / ("x" * 300))
+
+
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine) -> FakeEngine:
     monkeypatch.setattr(app_module, "EngineClient", lambda _log: engine)

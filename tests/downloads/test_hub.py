@@ -18,6 +18,7 @@ from core.api.errors import (
     NoSuchModelError,
     WaymarkError,
 )
+from core.api.events import Failed
 from core.downloads.__main__ import Service
 from core.downloads.choices import ARCHITECTURES, FAMILIES, choices, suggested
 from core.downloads.client import DownloadsClient
@@ -29,7 +30,6 @@ from core.downloads.messages import (
     Found,
     Pause,
     Paused,
-    Refused,
     RemoteFile,
     Repository,
     Search,
@@ -241,8 +241,14 @@ def test_H9_an_address_that_is_none_is_refused_and_no_other_is_used(address: str
         await service.close()
 
     asyncio.run(live())
-    assert [type(each) for each in told] == [Refused, Refused]
+    assert [type(each) for each in told] == [Failed, Failed]
     assert told[1].error.name == HubUnreachableError.__name__
+
+
+def test_certificates_that_can_not_be_read_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    with pytest.raises(HubUnreachableError, match="certificates"):
+        Hub(Connection())
 
 
 def test_a_proxy_gets_every_request_and_a_limit_holds(hub: FakeHub) -> None:
@@ -293,7 +299,7 @@ def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:
         await service.close()
 
     asyncio.run(live())
-    assert [type(each) for each in told] == [Found, Refused]
+    assert [type(each) for each in told] == [Found, Failed]
 
 
 def test_a_child_that_can_not_start_or_dies_is_an_error(tmp_path: Path) -> None:

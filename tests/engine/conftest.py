@@ -1,5 +1,5 @@
 """Every promise is tested with a real engine."""
 
-from tests.promises.fixtures import folder_of, loaded_of, machine, one_thread, picture
+from tests.promises.fixtures import folder_of, kept, loaded_of, machine, one_thread, picture
 
-__all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]
+__all__ = ["folder_of", "kept", "loaded_of", "machine", "one_thread", "picture"]

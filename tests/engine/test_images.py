@@ -79,3 +79,16 @@ def test_a_model_without_vision_describes_and_holds_nothing(
     machine = Machine(loaded_of("text"))
     described = machine.engine.describe(DescribeImage(image=picture(1)))
     assert described.tokens is None and not catalog_of(machine)._described
+
+
+def test_the_pictures_that_are_known_are_bounded(
+    machine: Machine, picture: PictureOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "MOST_KNOWN", 2)
+    shown = [picture(number, "wide") for number in range(4)]
+    for each in shown:
+        describe(machine, each)
+    machine.ask([user(shown[0], "What is it?")])
+    assert list(catalog_of(machine)._known) == [shown[3].digest, shown[0].digest]
+    chat: list[Message] = [user(shown[1], "What is it?")]
+    same(machine.ask(chat), machine.cold(chat))

@@ -11,6 +11,7 @@ from core.api.events import Prefilling
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Prompt, TextRun
 from core.api.stats import ContextPart
+from core.cache.tier import DiskTier
 from core.engine import stats
 from core.engine.stats import MessageMap
 from tests.promises.fixtures import PictureOf
@@ -46,6 +47,27 @@ def test_W1_parts_are_made_for_stretches_and_not_for_runs(
     told.append(answer.stats.parts)
     assert len(made) == sum(map(len, told)) <= 2 * len(told) + 1
     assert len(told) > 40
+
+
+def test_W1_the_disk_is_asked_less_often_than_there_are_runs(
+    kept: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked about each after every run, it would be asked as often as the square of the runs."""
+    asked: list[bytes] = []
+    real = DiskTier.holds_rows
+
+    def counted(self: DiskTier, key: bytes) -> bool:
+        asked.append(key)
+        return real(self, key)
+
+    chat: list[Message] = [user("One")]
+    for index in range(20):
+        chat += [kept.ask(chat[:1]).reply, user(words(3, f"{index}-"))]
+    kept.write()
+    monkeypatch.setattr(DiskTier, "holds_rows", counted)
+    answer = kept.ask(chat)
+    assert 0 < len(asked) < len(kept.prompt(chat).runs) > 40
+    assert any(part.on_disk for part in answer.stats.parts)
 
 
 def test_W1_parts_say_of_every_token_what_it_is_and_where(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -205,6 +206,20 @@ def test_the_digest_is_that_of_all_files(converted: ConvertedOf, tmp_path: Path)
     with pytest.raises(MissingFileError):
         read_all(container)
     assert not load(file).has_vision, "without its tower it reads text"
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_G3_a_file_that_is_cut_while_it_is_read_is_named(
+    published: bool, converted: ConvertedOf, tmp_path: Path
+) -> None:
+    change = blocks(GGMLQuantizationType.Q8_0)
+    file = rewrite(converted("llama").file, tmp_path / "model.gguf", change)
+    container, half = open_files(file).container, file.stat().st_size // 2
+    kernels = backend("reference", torch.bfloat16, published=published)
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        load_model(
+            container, CPU, torch.bfloat16, lambda *_: os.truncate(file, half), kernels=kernels
+        )
 
 
 def test_a_tower_of_another_model_is_left_out(converted: ConvertedOf, tmp_path: Path) -> None:

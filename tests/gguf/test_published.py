@@ -27,6 +27,7 @@ from core.loading.precision import (
 )
 from core.weights.gguf_container import GGUFContainer
 from core.weights.spec import TensorSpec, Use, planned_bytes
+from core.weights.table import FileTable
 from kernels.blocks.types import GGUFType
 from kernels.common.memory import Arena
 from kernels.dispatch import Backend, backend
@@ -146,7 +147,7 @@ def test_G2_scales_of_tensors_multiply_finished_sums(
     generator, scales = np.random.default_rng(0), dict[str, Data]()
 
     def change(tensor: str, data: Data) -> tuple[Data, GGMLQuantizationType]:
-        if data.shape[-1] % 64 or not tensor.startswith("blk") or data.ndim < 2:
+        if data.shape[-1] % 64 or not tensor.startswith(("blk", "token_embd")) or data.ndim < 2:
             return as_float32(tensor, data)
         if "norm" in tensor or "conv1d" in tensor or "inp" in tensor:
             return as_float32(tensor, data)
@@ -166,6 +167,9 @@ def test_G2_scales_of_tensors_multiply_finished_sums(
     assert ModelPlan(container).block_types() == ["NVFP4"]
     scaled = [each for each in container.model.recipes.values() if any(each.scales)]
     assert len(scaled) > 8 and {each.block_type for each in scaled} == {GGUFType.NVFP4}
+    kernels = backend("reference", torch.bfloat16, published=True)
+    model = load_model(container, CPU, torch.bfloat16, kernels=kernels).model
+    assert isinstance(model.embedding, FileTable), "nothing of the table is held"
     for dtype, limit in ((torch.float32, CLOSE), (torch.bfloat16, 0.02)):
         expected = logits(file, dtype, backend("reference", dtype))
         found = logits(file, dtype, backend("reference", dtype, published=True))

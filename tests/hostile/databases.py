@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from desktop.store.database import open_database
-from desktop.store.tables import messages
+from desktop.store.tables import messages, replies
 from desktop.store.tables.records import Reply, ReplyState
 from tests.desktop.store.damage import PAGE, SECRET, write_chats
 
@@ -49,7 +49,7 @@ def whole_files(folder: Path) -> tuple[Files, Files]:
         made = messages.append_turn(connection, 1 + number % 3, f"{SECRET} late {number}")
         connection.execute("COMMIT")
         text = f"{SECRET} late answer {number} " + "because " * (50 * number)
-        messages.save_reply(connection, made.reply, text, Reply(ReplyState.COMPLETE))
+        replies.save(connection, made.reply, text, Reply(ReplyState.COMPLETE))
     crashed = Files.read(path)
     connection.close()
     return closed, crashed

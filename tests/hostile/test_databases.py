@@ -13,7 +13,7 @@ import pytest
 
 from desktop.store import backups
 from desktop.store.database import open_database, open_or_salvage
-from desktop.store.tables import attachments, chats, drafts, messages
+from desktop.store.tables import attachments, chats, drafts, messages, replies
 from desktop.store.tables.errors import StoreError
 from tests.hostile.counts import mutants
 from tests.hostile.databases import (
@@ -140,7 +140,7 @@ def assert_connected(connection: sqlite3.Connection) -> None:
 
 def use(connection: sqlite3.Connection) -> None:
     """Use a file like the window: read everything, and write to every chat."""
-    messages.stop_running(connection)
+    replies.stop_running(connection)
     drafts.stored(connection)
     chats.next_to_forget(connection)
     for chat in chats.listed(connection):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.weights.plan import Slices, Weights
+from core.weights.packing import Slices
+from core.weights.plan import Weights
 from core.weights.spec import TensorSpec
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import PlainMatrix, WeightFormats

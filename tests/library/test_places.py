@@ -76,7 +76,8 @@ def test_hostile_folders_count_as_empty(tmp_path: Path) -> None:
 def test_folders_are_watched_down_to_the_models(tmp_path: Path) -> None:
     folder(tmp_path / "ours" / "Org" / "One")
     (tmp_path / "ours" / ".downloads").mkdir()
-    found = watched_folders(tmp_path / "ours", [tmp_path / "gone"], tmp_path, {})
+    nowhere = [tmp_path / "gone", tmp_path / ("x" * 300)]
+    found = watched_folders(tmp_path / "ours", nowhere, tmp_path, {})
     ours = tmp_path / "ours"
     assert found == [ours, ours / "Org", ours / "Org" / "One"]
     for number in range(1_500):

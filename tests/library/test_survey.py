@@ -23,11 +23,12 @@ from core.library import machine as machines
 from core.library.__main__ import Remembered, conditions, recalled
 from core.library.client import LibraryClient
 from core.library.facts import read_facts
-from core.library.machine import EngineNotes, Machine, expert_share
+from core.library.machine import EngineNotes, Machine
 from core.library.messages import Described, Device, ModelFacts, Rate, Way
 from core.loading import precision as choosing
 from core.loading.plan import ModelPlan
 from core.loading.precision import FLOAT32, PRECISIONS, Chooser, choose_precision
+from core.loading.registry import expert_share
 from core.storage.store import DiskStore
 from core.weights.published.folder import ModelFolder
 from desktop.models.fits import Memory, judge
@@ -218,12 +219,14 @@ def test_a_token_of_text_goes_through_no_tower(
     (PURE | TILED)[family](tmp_path)
     plan = ModelPlan(ModelFolder.open(tmp_path))
     held = plan.held(torch.float32, machine._kernels(FLOAT32))
-    whole, every = machine._seconds(held, 1.0), held.tensors
+    whole, every = machine._seconds(held), held.tensors
+    read = held.token_bytes
     of_towers = ("vision", "merger", "projector")
     held.tensors = {
         name: spec for name, spec in every.items() if not any(each in name for each in of_towers)
     }
-    assert len(held.tensors) < len(every) and machine._seconds(held, 1.0) == whole
+    assert len(held.tensors) < len(every) and machine._seconds(held) == whole
+    assert 0 < held.token_bytes == read < held.num_bytes
 
 
 def wait_for(file: Path) -> None:
@@ -307,8 +310,11 @@ def test_L4_a_load_takes_what_was_said_before(
 
 def test_speed_follows_from_bytes_products_and_states(tmp_path: Path, machine: Machine) -> None:
     facts = read_facts(released(tmp_path / "model", "0.8B"), machine)
-    way = next(each for each in facts.ways if each.precision == "bfloat16")
+    ways: dict[str, Way] = {each.precision: each for each in facts.ways}
+    way = ways["bfloat16"]
     # 752 million weights of text at two bytes, and sixteen times the states.
+    assert way.token_bytes == pytest.approx(2 * 752e6, rel=0.01)
+    assert 0.3 < ways["int4"].token_bytes / way.token_bytes < 0.33
     states = facts.checkpoint_bytes * 1e-10
     assert way.step_s == pytest.approx(2 * 752e6 * 1e-10 + 16 * states, rel=0.01)
     products = way.prompt_s - 1_000 * 0.9 * states

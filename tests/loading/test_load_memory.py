@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -161,15 +163,21 @@ def test_loading_takes_little_more_than_the_parameters(
     assert growth < 1.15 * (estimate if small else held)
 
 
+Described = Mapping[str, Any]
 FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False}
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
 
 
 def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, Shape]]:
-    """Stored tensors of a layer; zeros are valid in both formats."""
+    """Stored tensors of a layer; zeros are valid in all formats."""
     if title == "fp8":
         blocks = (-(-outputs // 128), -(-inputs // 128))
         return {"weight": ("F8_E4M3", (outputs, inputs)), "weight_scale_inv": ("BF16", blocks)}
+    if title == "modelopt":
+        scales = ("F8_E4M3", (outputs, inputs // 16))
+        codes = ("U8", (outputs, inputs // 2))
+        return {"weight": codes, "weight_scale": scales, "weight_scale_2": ("F32", ())}
     return {
         "qweight": ("I32", (inputs // 8, outputs)),
         "qzeros": ("I32", (inputs // 128, outputs // 8)),
@@ -177,28 +185,48 @@ def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, 
     }
 
 
+def pack(path: Path, plan: WeightPlan, names: Collection[str], described: Described) -> None:
+    """Write the big model again in one file, some matrices in a published format.
+
+    Releases are sorted by type: all packed values come long before all scales."""
+    tensors: dict[str, tuple[str, Shape]] = {}
+    for name, spec in plan.items():
+        is_packed, name = name in names, name.replace("model.language_model.", "model.")
+        if not is_packed:
+            tensors[name] = ("BF16", spec.shape)
+            continue
+        parts = packed_parts(described["quant_method"], *spec.shape)
+        tensors |= {f"{name.removesuffix('weight')}{part}": each for part, each in parts.items()}
+    by_type = dict(sorted(tensors.items(), key=lambda item: (item[1][0] in {"BF16", "F16"}, item)))
+    (path / "model.safetensors.index.json").unlink()
+    write_sparse(path / "model.safetensors", by_type)
+    config = json.loads((path / "config.json").read_text())
+    config["quantization_config"] = described
+    (path / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
+@pytest.mark.parametrize("described", [NVFP4, FP8], ids=["nvfp4", "fp8"])
+def test_L4_a_published_embedding_table_is_estimated(tmp_path: Path, described: Described) -> None:
+    """It is as large as all other weights."""
+    plan = write_big_model(tmp_path, 110_000, 1, "BF16")
+    pack(tmp_path, plan, {name for name in plan if "embed_tokens" in name}, described)
+    growth, estimate, _ = loaded(tmp_path, "bfloat16", "chosen")
+    assert abs(estimate / growth - 1) < 0.03
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("described", [FP8, GPTQ], ids=["fp8", "gptq"])
-def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[str, object]) -> None:
-    """Releases are sorted by type: all packed values come long before all scales."""
+def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: Described) -> None:
     plan = write_big_model(tmp_path, 10_000, 6, "BF16")
-    tensors: dict[str, tuple[str, Shape]] = {}
-    largest = 0
-    for name, spec in plan.items():
-        name = name.replace("model.language_model.", "model.")
-        if len(spec.shape) != 2 or spec.shape[0] % 128:
-            tensors[name] = ("BF16", spec.shape)
-            continue
-        largest = max(largest, spec.num_elements)
-        parts = packed_parts(str(described["quant_method"]), *spec.shape)
-        tensors |= {f"{name.removesuffix('weight')}{part}": each for part, each in parts.items()}
-    by_type = dict(sorted(tensors.items(), key=lambda item: (item[1][0] in {"BF16", "F16"}, item)))
-    (tmp_path / "model.safetensors.index.json").unlink()
-    write_sparse(tmp_path / "model.safetensors", by_type)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["quantization_config"] = described
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    packed = {
+        name: each for name, each in plan.items()
+        if len(each.shape) == 2 and not each.shape[0] % 128
+    }  # fmt: skip
+    pack(tmp_path, plan, packed, described)
+    largest = max(each.num_elements for each in packed.values())
     growth, estimate, _ = loaded(tmp_path, "bfloat16", "cpu")
     table = 2 * 10_000 * 1024
     held = planned_bytes(plan) - table  # it stays in the file, and the head is as large

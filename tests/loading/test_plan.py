@@ -53,10 +53,10 @@ def test_a_load_builds_the_skeleton_once(built: list[torch.dtype], precision: An
 def test_each_type_has_its_own(built: list[torch.dtype]) -> None:
     plan = ModelPlan(ModelFolder.open(DEMO))
     for _ in range(2):
-        wide = plan.num_bytes(torch.float32)
-        assert wide > plan.num_bytes(torch.bfloat16)
+        wide = plan.held(torch.float32).num_bytes
+        assert wide > plan.held(torch.bfloat16).num_bytes
         int8 = backend("torch", torch.bfloat16, integers="int8")
-        assert plan.num_bytes(torch.bfloat16, int8) < plan.num_bytes(torch.bfloat16)
+        assert plan.held(torch.bfloat16, int8).num_bytes < plan.held(torch.bfloat16).num_bytes
     assert built == [torch.float32, torch.bfloat16]
 
 

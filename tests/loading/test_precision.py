@@ -61,7 +61,7 @@ def plan() -> ModelPlan:
 
 
 def num_bytes(plan: ModelPlan, each: Chosen) -> int:
-    return plan.num_bytes(each.precision.dtype, each.kernels)
+    return plan.held(each.precision.dtype, each.kernels).num_bytes
 
 
 def needed(plan: ModelPlan) -> dict[str, int]:
@@ -69,7 +69,7 @@ def needed(plan: ModelPlan) -> dict[str, int]:
     found = {}
     for name, each in PRECISIONS.items():
         kernels = Chooser().backend(CPU, each.dtype, each.integers)
-        found[name] = int(plan.num_bytes(each.dtype, kernels) * 1.1) + HEADROOM_BYTES
+        found[name] = int(plan.held(each.dtype, kernels).num_bytes * 1.1) + HEADROOM_BYTES
     return found
 
 

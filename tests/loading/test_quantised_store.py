@@ -18,7 +18,6 @@ from core.loading.quantised_store import (
     SETTLED_NS,
     QuantisedStore,
     delete_quantised,
-    remember_digest,
 )
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
@@ -144,10 +143,10 @@ def test_files_written_a_moment_ago_are_not_kept(
 
 def test_the_same_paths_have_one_digest(tmp_path: Path, weights: ModelFolder) -> None:
     store, before = store_in(tmp_path / "kept"), weights.facts()
-    remember_digest(store.blobs, before, DIGEST)
+    store.remember_digest(before, DIGEST)
     settle(tmp_path / "model", WRITTEN_NS - 10**10)
     assert store.known_digest(weights) is None
-    remember_digest(store.blobs, weights.facts(), "6b" * 32)
+    store.remember_digest(weights.facts(), "6b" * 32)
     assert store.known_digest(weights) == "6b" * 32
 
 
@@ -221,7 +220,7 @@ def test_a_digest_that_can_not_be_noted_is_no_error(tmp_path: Path, weights: Mod
     files = FailingFiles()
     store = store_in(tmp_path / "kept", files=files)
     files.fail_at = files.num_steps + 1
-    remember_digest(store.blobs, weights.facts(), DIGEST)
+    store.remember_digest(weights.facts(), DIGEST)
     assert store.known_digest(weights) is None
 
 

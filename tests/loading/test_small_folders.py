@@ -41,7 +41,7 @@ def peak():
 
 before, said = peak(), ""
 try:
-    ModelPlan(ModelFolder.open(Path(sys.argv[1]))).num_bytes(torch.bfloat16)
+    ModelPlan(ModelFolder.open(Path(sys.argv[1]))).held(torch.bfloat16).num_bytes
 except WaymarkError as error:
     said = type(error).__name__
 print(peak() - before, said)
@@ -181,7 +181,7 @@ def test_experts_of_a_stack_are_described_once(tmp_path: Path) -> None:
 
 def test_many_small_matrices_are_counted_in_the_memory_that_a_model_needs(tmp_path: Path) -> None:
     folder = write_experts(tmp_path, layers=8, count=4_096)
-    needed = ModelPlan(folder).num_bytes(torch.bfloat16)
+    needed = ModelPlan(folder).held(torch.bfloat16).num_bytes
     assert needed > 2 * 8 * 4_096 * MATRIX_BYTES - HEADROOM_BYTES > 2**28
 
 
@@ -192,9 +192,9 @@ def test_more_experts_than_any_model_has_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_wide_block_computes_is_counted_before_a_model_is_loaded(tmp_path: Path) -> None:
     width = 2**19
-    needed = ModelPlan(write_mlp(tmp_path, width)).num_bytes(torch.bfloat16)
+    needed = ModelPlan(write_mlp(tmp_path, width)).held(torch.bfloat16).num_bytes
     assert needed > 3 * width * 512 * 2 - HEADROOM_BYTES
-    usual = ModelPlan(write_mlp(tmp_path, 2**14)).num_bytes(torch.bfloat16)
+    usual = ModelPlan(write_mlp(tmp_path, 2**14)).held(torch.bfloat16).num_bytes
     assert usual < 2**21
 
 

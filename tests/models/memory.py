@@ -5,18 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.layers.memory import Advance, FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
+from core.layers.memory import (
+    Advance,
+    FullAttentionSpec,
+    LayerMemory,
+    LayerSpec,
+    LayerState,
+    RecurrentSpec,
+)
 
 CPU = torch.device("cpu")
 
 
-class ConcatenatingMemory:
+class ConcatenatingMemory(LayerMemory):
     """Starts empty: no rows, all states zero. Counts how often it is asked about a cancel."""
 
-    # One run, however long.
-    runs, is_step = (1,), False
-
     def __init__(self, specs: tuple[LayerSpec, ...], device: torch.device = CPU) -> None:
+        super().__init__((1,), lambda: None, is_step=False)  # one run, however long
         self.rows: dict[int, tuple[Tensor, ...]] = {}
         self.states: dict[int, LayerState] = {}
         self.num_checks = 0

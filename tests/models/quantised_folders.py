@@ -132,8 +132,11 @@ FORMATS = {
 }
 
 
-def write_twins(path: Path, kind: Published, tiny: Tiny | TinyExperts) -> tuple[Path, Path]:
-    """Two folders of the same model: packed, and plain in float32."""
+def write_twins(
+    path: Path, kind: Published, tiny: Tiny | TinyExperts, *, table: bool = False
+) -> tuple[Path, Path]:
+    """Two folders of the same model: packed, with its embedding `table` or without, and plain in
+    float32."""
     packed, plain = path / "packed", path / "plain"
     if isinstance(tiny, TinyExperts):
         write_experts(plain, tiny)
@@ -144,7 +147,8 @@ def write_twins(path: Path, kind: Published, tiny: Tiny | TinyExperts) -> tuple[
     stored = dict(tensors)
     for seed, name in enumerate(sorted(tensors)):
         layer = name.removesuffix(".weight")
-        if tensors[name].ndim != 2 or any(each in name for each in PLAIN):
+        is_plain = any(each in name for each in PLAIN) and not (table and "embed_tokens" in name)
+        if tensors[name].ndim != 2 or is_plain:
             continue
         parts, weights = kind.pack(tensors[name].shape, seed)
         tensors[name] = weights

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,9 +27,10 @@ from core.loading.model import ReadModel
 from core.loading.plan import ModelPlan
 from core.loading.precision import PUBLISHED, choose_precision
 from core.weights.published.folder import ModelFolder
+from core.weights.published.scheme import MODELOPT
 from core.weights.spec import planned_bytes
 from kernels.blocks.types import GGUFType
-from kernels.dispatch import Backend, backend
+from kernels.dispatch import REFERENCE, Backend, backend
 from kernels.linear.blocks import StoredRows
 from kernels.native.library import compiled
 from tests.gguf.families import Converter
@@ -36,6 +39,7 @@ from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.loading.keeping import settle, store_in
 from tests.loads import load_model
 from tests.models.quantised_folders import (
+    FORMATS,
     WEIGHTS,
     Published,
     edit_config,
@@ -171,6 +175,51 @@ def test_G2_a_second_load_maps_the_blocks_and_scales_of_their_rows(
     second = load()
     assert (first.from_disk, second.from_disk) == (False, True) and second.mapped_bytes
     assert torch.equal(our_logits(second.model, PROMPT), our_logits(first.model, PROMPT))
+
+
+@pytest.mark.parametrize("title", ["nvfp4", "modelopt", "mxfp4", "fp8"])
+def test_L4_an_embedding_table_in_a_published_format_is_counted(title: str, tmp_path: Path) -> None:
+    """Rows of 4-bit floats are looked up in the file; FP8 is held in the model's type."""
+    kind = FORMATS["fp8"] if title == "fp8" else Published(title, float4_config(title))
+    packed, plain = write_twins(tmp_path, kind, MODELS["dense"], table=True)
+    kernels = replace(REFERENCE, formats=replace(REFERENCE.formats, rows_from_file=True))
+    held = ModelPlan(ModelFolder.open(packed)).held(torch.float32, kernels)
+    (name,) = (each for each in held.tensors if "embed_tokens" in each)
+    done: list[tuple[int, int]] = []
+    model = load_model(
+        ModelFolder.open(packed), CPU, torch.float32, lambda *now: done.append(now), kernels=kernels
+    ).model
+    rows = getattr(model.embedding, "_rows", torch.empty(0))
+    assert planned_bytes({name: held.tensors[name]}, kernels.formats) == rows.nbytes
+    assert (rows.nbytes > 0) == (title == "fp8")
+    assert torch.equal(our_logits(model, PROMPT), logits(plain, torch.float32))
+    assert model.embedding(torch.empty(0, dtype=torch.int64)).shape == (0, 128)
+    assert done[-1][0] == done[-1][1]
+    if title != "fp8":
+        os.utime(packed / WEIGHTS, ns=(1, 1))
+        with pytest.raises(BrokenWeightsError, match="changed"):
+            model.embedding(torch.tensor([1]))
+
+
+def test_G2_modelopt_may_name_the_format_in_a_file_of_its_own(tmp_path: Path) -> None:
+    config = float4_config("modelopt")
+    packed, plain = write_twins(tmp_path, Published("modelopt", config), MODELS["dense"])
+    known = ModelPlan(ModelFolder.open(packed))
+    (packed / MODELOPT).write_text("not looked at while config.json says it")
+    assert ModelPlan(ModelFolder.open(packed)).config == known.config
+    edit_config(packed, quantization_config=None)
+    described = {
+        "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16,
+        "exclude_modules": config["ignore"],
+    }  # fmt: skip
+    said = {"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": described}
+    (packed / MODELOPT).write_text(json.dumps(said))
+    plan = ModelPlan(ModelFolder.open(packed))
+    assert (plan.config, plan.block_types()) == (known.config, ["NVFP4"])
+    assert torch.equal(logits(packed, torch.float32), logits(plain, torch.float32))
+    (packed / MODELOPT).write_text(json.dumps({"quantization": {"quant_algo": None}}))
+    with pytest.raises(WaymarkError, match="packed format"):
+        logits(packed, torch.float32)
 
 
 def test_G1_llama_cpp_makes_the_same_blocks_of_them(

@@ -31,7 +31,6 @@ from core.api.prompt import Image, Prompt
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.node import Node
-from core.cache.tier import DiskTier
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog
@@ -213,7 +212,7 @@ class Machine:
                 base.info.context_length,
                 root,
                 Budgets(disk=PLENTY),
-                DiskTier(store),
+                store,
             ),
         )
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.api.commands import Cancel
+from core.api.errors import EngineDiedError
 from core.api.events import Finished
 from core.api.limits import LONGEST_REPLY_BYTES
 from core.client import child
@@ -296,6 +297,15 @@ def test_A5_a_process_that_hangs_is_ended_and_the_next_reply_has_another(
     with FakeServer() as server:
         server.chat(streamed(end="hang", done=False))
         asyncio.run(session(server))
+
+
+def test_A5_a_stop_that_reaches_no_process_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ended(_child: child.Child[Any], _message: object) -> None:
+        raise EngineDiedError("The process no longer accepts commands.")
+
+    monkeypatch.setattr(child.Child, "send", ended)
+    monkeypatch.setattr(child.Child, "pid", 1)
+    asyncio.run(client.RemoteClient()._send_cancel(1))
 
 
 @pytest.mark.parametrize(

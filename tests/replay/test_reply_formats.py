@@ -13,7 +13,7 @@ from core.api.limits import FORMAT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.replay.chats import read_script
 from core.replay.steps import Send
-from desktop.chat.compose.chat_options import SCHEMA
+from desktop.chat.compose.format_dialog import SCHEMA
 from tests.replays import run
 
 ROOT = Path(__file__).parents[2]

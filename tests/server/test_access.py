@@ -9,16 +9,22 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from core.api.errors import InvalidRequestError
+from core.client.codec import encode
 from core.server import endpoint, listening
 from core.server.__main__ import key_of, main
 from core.server.access import Access, digest_of, origin_of
 from core.server.listening import address_of, bound
+from core.server.messages import Serve
+from core.server.relayed import serve_window
+from core.server.requests.pictures import Pictures
 from tests.server.serving import KEY, LIMIT_S, ScriptedEngine, Served, serving, until
 
 CHAT = "/v1/chat/completions"
@@ -107,7 +113,7 @@ def test_A4_an_origin_is_entered_as_an_address(address: str, origin: str) -> Non
     if origin:
         assert origin_of(address) == origin
     else:
-        with pytest.raises(InvalidRequestError, match="no address"):
+        with pytest.raises(InvalidRequestError, match="not the address"):
             origin_of(address)
 
 
@@ -131,6 +137,30 @@ def test_a_key_that_protects_nothing_is_refused(
 ) -> None:
     assert main(["--model", "nowhere", "--data", str(tmp_path), "--key", key]) == 1
     assert "at least 8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [b"", b"short\n", b"\xff" * 24])
+def test_A4_a_damaged_key_file_lets_nobody_in(tmp_path: Path, kept: bytes) -> None:
+    (tmp_path / "server.key").write_bytes(kept)
+    with pytest.raises(InvalidRequestError, match="key: A key has at least 8"):
+        key_of(None, tmp_path)
+
+
+def test_pictures_that_a_killed_server_left_are_deleted(tmp_path: Path) -> None:
+    left = tmp_path / "aa" / ("a" * 64)
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"a picture")
+    Pictures(tmp_path)
+    assert not left.exists()
+
+
+def test_a_folder_that_can_not_be_used_is_said_to_the_window(tmp_path: Path) -> None:
+    file = tmp_path / "pictures"
+    file.touch()
+    told = list[Any]()
+    first = encode(Serve(port=0, lan=False, key="", pictures=str(file)))
+    asyncio.run(serve_window(BytesIO(first), told.append))
+    assert [each.error.name for each in told] == ["InternalError"]
 
 
 @pytest.mark.parametrize(("option", "name"), [("--checkpoints", "count"), ("--port", "Port")])

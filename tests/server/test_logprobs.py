@@ -15,8 +15,7 @@ from core.api.events import AnswerToken, Generated
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from core.engine import reply, sampling
-from core.server.answering import Said
-from core.server.calls import CallReader
+from core.server.calls import CallReader, Said
 from core.server.requests.ask import Delta
 from core.text.tokenizer import byte_alphabet
 from tests.oracle.checkpoints import token_id, tokenizer

@@ -121,6 +121,10 @@ def test_tokens_are_counted(served: Served, engine: ScriptedEngine) -> None:
                 {"type": "image", "source": {"type": "url", "url": "http://a/b"}}]}]},
             "messages.0.content.0",
         ),
+        (
+            {"system": [{"type": "image", "source": {"type": "base64", "data": "iVBORw=="}}]},
+            "system",
+        ),
         ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages"),
         ({"output_format": {"type": "xml"}}, "output_format.type"),
     ],

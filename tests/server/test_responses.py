@@ -83,6 +83,7 @@ def test_items_of_all_kinds(served: Served, engine: ScriptedEngine) -> None:
         ({"input": [{"type": "reasoning", "content": 7}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
          "input.0.content.0.type"),
+        ({"instructions": 7}, "instructions"),
         ({"previous_response_id": "r"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"tools": [{"type": "function"}]}, "tools.0"),

@@ -8,11 +8,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.api.errors import WaymarkError
+from core.api.params import ModelSettings
+from core.server import __main__ as server
 from core.server.__main__ import SwitchingEngine, _named, parse_options
 from core.server.turns import Turns
 from tests.server.serving import (
@@ -112,6 +115,25 @@ def test_an_idle_model_sleeps_and_the_next_request_restores_from_disk(
     assert after.timings["restored_from"] == "disk"
     assert after.timings["cache_n"] >= before.usage.prompt_tokens
     assert not engine.asleep
+
+
+def test_a_model_that_sleeps_is_not_asked_about_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise asyncio.CancelledError
+
+    resting: Any = SimpleNamespace(model=None, idle_s=500.0)
+    engine = SwitchingEngine(resting, ModelSettings(path=""), {})
+    # Not the other servers'.
+    monkeypatch.setattr(server, "asyncio", SimpleNamespace(sleep=sleep))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(engine.sleep_when_idle(Turns(), 60.0))
+    assert waits == [60.0] * 3
 
 
 def test_a_load_goes_on_when_its_client_has_gone(two: tuple[Served, str, str]) -> None:

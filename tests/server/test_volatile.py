@@ -63,7 +63,8 @@ def test_a_chat_keeps_the_date_of_its_first_request_and_another_gets_its_own(
             assert later.volatile == ("date",)
         assert "2026-11-28" in prompt(placed(held, system("2026-11-28"), NEXT))
         messages = (system("2026-11-29"), FIRST, sent, NEXT)
-        kept_as_sent = held.place(Conversation(messages=messages), "me", steady=False)
+        unsteady = HeldReplies(kept=kept, steady=False)
+        kept_as_sent = unsteady.place(Conversation(messages=messages), "me")
         assert "2026-11-29" in prompt(kept_as_sent) and kept_as_sent.volatile == ()
 
 

@@ -20,7 +20,7 @@ from core.api.chat import (
 )
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText, RenderedPrompt
-from core.text.masking import num_images
+from core.text.template_messages import num_images
 
 TextOf = Callable[[str], ChatText]
 

@@ -343,7 +343,7 @@ def test_the_placeholder_may_be_named_in_the_tokenizers_config(folder: Path) -> 
     del config["image_token_id"]
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "minicpmv4_6"}))
     change(folder / "tokenizer_config.json", image_token="<|image_pad|>")
-    frame = ChatText.open(folder)._kit.frame
+    frame = ChatText.open(folder)._kit.template.frame
     assert frame is not None
     pad = "<|image_pad|>"
     shown = f"<image_id>0</image_id>{pad}a<image_id>1</image_id>{pad}"

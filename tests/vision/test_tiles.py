@@ -18,8 +18,9 @@ import torch
 from PIL import Image as Pillow
 
 from core.api.errors import BrokenConfigError
-from core.vision.kinds import Layout, TileImageProcessor, open_processor
+from core.vision.kinds import open_processor
 from core.vision.processor import Grid
+from core.vision.tiles import Layout, TileImageProcessor
 from tests.vision.pictures import held, noise
 
 MODEL: dict[str, Any] = {"model_type": "lfm2_vl", "vision_config": {"patch_size": 16}}

@@ -18,9 +18,11 @@ from core.api.errors import (
     MissingFileError,
     MissingTensorError,
     PickleWeightsError,
+    UnsupportedQuantisationError,
     WaymarkError,
 )
 from core.weights.published.folder import ModelFolder
+from core.weights.published.scheme import MODELOPT, read_scheme
 from tests.weights.files import write_sparse
 
 INDEX = "model.safetensors.index.json"
@@ -43,6 +45,53 @@ def test_a_single_file(tmp_path: Path) -> None:
     assert folder.config == {"model_type": "test"}
     assert [file.path.name for file in folder.files] == ["model.safetensors"]
     assert folder.tensors.keys() == {"tensor of model.safetensors"}
+
+
+NVFP4 = {"quant_algo": "NVFP4", "group_size": 16, "exclude_modules": ["lm_head"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ("", BrokenConfigError, "valid JSON"),
+        ("[]", BrokenConfigError, "JSON object"),
+        ("[" * 100_000, BrokenConfigError, "can't be read"),
+        (" " * (4 * 2**20 + 1), BrokenConfigError, "more than 4 MiB"),
+        ("{}", BrokenConfigError, "is not an object"),
+        ({"quantization": "NVFP4"}, BrokenConfigError, "is not an object"),
+        (
+            {"quantization": NVFP4 | {"exclude_modules": "lm_head"}},
+            BrokenConfigError,
+            "exclude_mod",
+        ),
+        ({"quantization": NVFP4 | {"exclude_modules": ["a"] * 20_001}}, BrokenConfigError, "long"),
+        ({"quantization": NVFP4 | {"quant_algo": 4}}, UnsupportedQuantisationError, "algo = 4"),
+        ({"quantization": NVFP4 | {"group_size": 32}}, UnsupportedQuantisationError, "size = 32"),
+        *(
+            ({"quantization": {"quant_algo": algo}}, UnsupportedQuantisationError, algo.lower())
+            for algo in ("FP8", "FP8_PB_WO", "NVFP4_AWQ", "MXFP8", "MIXED_PRECISION")
+        ),
+    ],
+)
+def test_G3_what_modelopts_file_says_is_checked(
+    tmp_path: Path, said: object, error: type[WaymarkError], words: str
+) -> None:
+    make_folder(tmp_path, "model.safetensors")
+    text = said if isinstance(said, str) else json.dumps(said)
+    (tmp_path / MODELOPT).write_text(text)
+    with pytest.raises(error, match=words) as caught:
+        ModelFolder.open(tmp_path)
+    assert len(caught.value.message) < 400
+    assert error is UnsupportedQuantisationError or MODELOPT in caught.value.message
+
+
+@pytest.mark.parametrize("quantisation", [NVFP4, NVFP4 | {"quant_algo": "W4A16_NVFP4"}, {}])
+def test_modelopts_file_names_the_format(tmp_path: Path, quantisation: object) -> None:
+    make_folder(tmp_path, "model.safetensors")
+    (tmp_path / MODELOPT).write_text(json.dumps({"quantization": quantisation}))
+    scheme = read_scheme(ModelFolder.open(tmp_path).config)
+    assert (scheme is None) == (quantisation == {})
+    assert scheme is None or (scheme.format.title, scheme.leaves_out("lm_head")) == ("NVFP4", True)
 
 
 def test_shards_in_the_order_of_their_names(tmp_path: Path) -> None:

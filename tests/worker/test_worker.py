@@ -323,7 +323,6 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
     """In a call that holds Python's lock nothing of the process answers; in one without it all
     but the work does."""
     monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
-    # Beats come every two seconds, so a tick can't be much shorter than one.
     monkeypatch.setattr(life, "TICK_S", 0.7)
     monkeypatch.setattr(watchdog, "TICK_S", 10.0)
     scene = Scene([sys.executable, "-m", "tests.stuck_worker", kind])
@@ -345,7 +344,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
 
 @pytest.mark.slow
 def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene) -> None:
-    """Beats come while it computes, and say that it moves."""
+    """It answers pings while it computes, and says that it moves."""
     client, chat = shared.client, HELLO
     busy: list[int] = []
     hear = Watchdog.heard

@@ -1,8 +1,5 @@
-"""A segment: the tensors of a run, checkpoint, window's part or picture as one checksummed
-safetensors file.
-
-The header has a single spelling, and the checksum covers header and data.
-"""
+"""A segment: the tensors of a run, checkpoint, window's part or picture as one safetensors file.
+The header has a single spelling, and a checksum covers header and data."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class SegmentDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentId:
-    """Of a run's rows in sliding windows, segments have the last `num_rows`."""
+    """Of rows in sliding windows, a segment has the run's last `num_rows`."""
 
     kind: SegmentKind
     key: bytes
@@ -102,7 +99,7 @@ class PackedSegment:
 
 
 def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
-    """Contiguous CPU tensors are not copied; the others are copied one at a time."""
+    """Contiguous CPU tensors are not copied, others one at a time."""
     # The widest types first: then every tensor starts at a multiple of its own width.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     ordered = tuple(tensors[name].detach() for name in names)

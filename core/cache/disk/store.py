@@ -1,9 +1,5 @@
-"""One model's segments in the store on disk: keys and values of runs, checkpoints, pictures.
-
-Checkpoints and pictures last; keys and values are kept while a checkpoint needs them, those in
-sliding windows only while one that is soon below does. For a model without recurrent state a
-checkpoint is the last hidden row alone.
-"""
+"""One model's segments on disk. Checkpoints and pictures last; keys and values stay while a
+checkpoint needs them. Without recurrent state a checkpoint is the last hidden row alone."""
 
 from __future__ import annotations
 
@@ -25,9 +21,7 @@ Rows = tuple[bytes, Mapping[str, Tensor], Collection[str]]
 
 
 class SegmentStore:
-    """The segments of the model with `fingerprint`, of at most `cap` bytes.
-
-    `trouble` says why the store is closed or why the last write failed."""
+    """At most `cap` bytes. `trouble` says why the store is closed or why the last write failed."""
 
     def __init__(self, blobs: DiskStore, fingerprint: bytes, cap: int) -> None:
         self.blobs = blobs
@@ -88,9 +82,9 @@ class SegmentStore:
         """Write a segment, or add owners to one that is held; False without room, or if the disk
         refuses.
 
-        `parent` is the key of the run before run `key`, None at the start of a text and for
-        embeddings; its KV must be held, for a state also that of run `key`. A state is written with
-        the `windows` that it needs.
+        `parent` is the run before run `key`, None at the start of a text and for embeddings; its KV
+        must be held, for a state also that of `key`. A state is written with the `windows` it
+        needs.
         """
         name = SegmentId(kind, key)
         owners = set(owners) or {NOBODY}
@@ -113,8 +107,8 @@ class SegmentStore:
         return self._write([*before, self._writing(name, parent, tensors, needs, owners)])
 
     def put_runs(self, parent: bytes | None, runs: Iterable[Rows]) -> bool:
-        """Write the KV of runs that follow each other, none of which is held, the first after
-        `parent`: all, or none without room or if the disk refuses."""
+        """Write the KV of consecutive runs, none of them held, the first after `parent`: all, or
+        none without room or if the disk refuses."""
         if self.blobs.closed:
             return False
         assert parent is None or self.has(SegmentKind.KV, parent)
@@ -137,10 +131,8 @@ class SegmentStore:
         return written
 
     def get(self, kind: SegmentKind, key: bytes, num_rows: int = 0) -> dict[str, Tensor] | None:
-        """Tensors on the CPU, each in its own memory; None if the segment isn't held.
-
-        Raises SegmentDamagedError after deleting a damaged file, with all that needs it.
-        """
+        """Tensors on the CPU, each in its own memory; None if not held. Raises SegmentDamagedError
+        after deleting a damaged file, with all that needs it."""
         name = SegmentId(kind, key, num_rows)
         if not self.has(kind, key, num_rows):
             return None

@@ -32,7 +32,7 @@ class StepCosts:
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """The first step of each width is left out, since it sets things up."""
+        """The first step of each width is left out: it sets things up."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
             # Everything is compared with a step of one token: better old than guessed.
@@ -58,7 +58,7 @@ class StepCosts:
         return GUESSED_DRAFTING * self.of(1) if usual is None else usual
 
     def of(self, num_tokens: int) -> float:
-        """Seconds of a step, in proportion to the nearest measured width."""
+        """Seconds, in proportion to the nearest measured width."""
         if num_tokens not in self._like:
             near = min(self._known, key=lambda size: (abs(size - num_tokens), size), default=1)
             self._like[num_tokens] = near, _guessed(num_tokens) / _guessed(near)
@@ -84,7 +84,7 @@ class _Readings:
         self._update()
 
     def note_unused(self) -> None:
-        """The oldest reading expires, because the cause of a slow one may be over."""
+        """The oldest reading expires: the cause of a slow one may be over."""
         self._unused += 1
         if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()
@@ -97,8 +97,8 @@ class _Readings:
 
 
 class Acceptance:
-    """The chance that a drafted token is accepted, from `prior` on. Each step without such a draft
-    keeps the share `faded` of the measurements."""
+    """The chance that a drafted token is accepted. A step without such a draft keeps the share
+    `faded` of the measurements."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded

@@ -63,7 +63,7 @@ class LookupDrafter:
 
 
 def _text_ids(prompt: Prompt) -> list[int]:
-    """A picture becomes one negative number of its own."""
+    """A picture is one negative number of its own."""
     ids: list[int] = []
     for number, segment in enumerate(prompt.segments, start=1):
         ids += [-number] if isinstance(segment, Image) else segment.ids
@@ -71,7 +71,7 @@ def _text_ids(prompt: Prompt) -> list[int]:
 
 
 class PromptLookup:
-    """A negative id is no text. It compares the newest places of the last pair: a third of a suffix
+    """A negative id is no text. Compares the newest places of the last pair, in a third of a suffix
     automaton's time and half its memory."""
 
     def __init__(self, ids: Iterable[int]) -> None:
@@ -115,7 +115,7 @@ class PromptLookup:
 
 
 class HeadDrafter:
-    """Drafts the likeliest tokens of an MTP head; undrafted tokens are fed to it in batches."""
+    """Drafts an MTP head's likeliest tokens; undrafted ones are fed to it in batches."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class HeadDrafter:
 
 
 class Speculation:
-    """`noise` is the share of drafted tokens replaced by random ones, for tests."""
+    """`noise`: the share of drafted tokens replaced by random ones, for tests."""
 
     def __init__(
         self,
@@ -227,8 +227,8 @@ class Speculation:
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """Offered tokens left out of the draft don't fit the format and count as wrong. A captured
-        step is not `is_usual`."""
+        """Offered tokens that don't fit the format count as wrong. A captured step is not
+        `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1

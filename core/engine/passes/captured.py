@@ -1,4 +1,4 @@
-"""Decode steps that are captured on first use and then replayed: a trace per number of tokens."""
+"""Decode steps, captured on first use and then replayed: a trace per number of tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StepCapture:
-    """The steps of a model and its MTP head, over one KV buffer at a time."""
+    """Over one KV buffer at a time."""
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
@@ -67,8 +67,8 @@ class StepCapture:
 
 
 class Steps:
-    """Steps of one reply at a time; `state` is the last step's. A step that can't be captured is
-    computed, and `give_up` is called."""
+    """One reply at a time; `state` is the last step's. A step that can't be captured is computed,
+    and `give_up` called."""
 
     def __init__(
         self,
@@ -226,9 +226,9 @@ class StepTrace:
     def _validate(
         self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
-        """Replay the next token's step from another row, which must have the bits of a computed
-        step, then the first step again. A faulty trace raises no error: it shares memory, or holds
-        a number that wasn't constant."""
+        """Replay the next token's step from another row, which must have a computed step's bits,
+        then the first step again: a faulty trace, which shares memory or holds a number that wasn't
+        constant, raises no error."""
         state, last = self._state, self._kv_buffer.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)
         given = self._hidden.clone()

@@ -65,7 +65,6 @@ class Decode:
         self._kv_buffer.clear(self.next.token.value, fed.token.value)
 
     def close(self) -> None:
-        """Clear the rows after the last kept token, wherever a step was abandoned."""
         first = self.next.token.value
         self._kv_buffer.clear(first, min(first + MOST_TOKENS, self._kv_buffer.capacity))
 

@@ -9,17 +9,15 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.kv_buffer import KVBuffer
 from core.cache.state import RecurrentState
-from core.layers.memory import Advance, LayerState
+from core.layers.memory import Advance, LayerMemory, LayerState
 from kernels.common.trace import Tracer
 
 Advances = Iterable[tuple[int, Advance]]
 """The calls by which a step updated the states, in order, each with its layer."""
 
 
-class RunMemory:
-    """Memory for prompt tokens from `start` on; advances copies of the states."""
-
-    is_step = False
+class RunMemory(LayerMemory):
+    """For prompt tokens from `start` on; advances copies of the states."""
 
     def __init__(
         self,
@@ -31,16 +29,14 @@ class RunMemory:
         kept: Sequence[bool] = (),
     ) -> None:
         """`kept` says for each run but the last whether its end state is wanted."""
-        self.runs = runs
-        self._kv_buffer = kv_buffer
-        self._start = start
+        super().__init__(runs, check, is_step=False)
+        self._kv_buffer, self._start = kv_buffer, start
         # Allocated together, before the activations: between them, layer after layer, states would
         # split the holes into which the next layer's activations fit.
         self._states = [state, state.room()]
         for wanted in kept:
             self._states.append(state.room() if wanted else self._states[-1])
         self._asked: set[int] = set()
-        self.check_cancelled = check
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         return self._kv_buffer.write(layer, self._start.value, *new)
@@ -54,18 +50,13 @@ class RunMemory:
                 own.copy_(given)
         return after
 
-    def advance(self, layer: int, advance: Advance) -> Tensor:
-        raise AssertionError("a prompt is no step")
-
     def new_states(self) -> list[RecurrentState]:
         assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
 
-class StepMemory:
-    """Updates `state` in place, and notes `advances` and the layers that wrote rows."""
-
-    is_step = True
+class StepMemory(LayerMemory):
+    """Updates `state` in place; notes `advances` and the layers that wrote rows."""
 
     def __init__(
         self,
@@ -75,11 +66,10 @@ class StepMemory:
         check: Callable[[], None],
         num_tokens: int = 1,
     ) -> None:
-        self.runs = (1,) * num_tokens
+        super().__init__((1,) * num_tokens, check, is_step=True)
         self.kv_layers: list[int] = []
         self.advances: list[tuple[int, Advance]] = []
         self._kv_buffer, self._state, self._token = kv_buffer, state, token
-        self._check = check
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         self.kv_layers.append(layer)
@@ -92,13 +82,10 @@ class StepMemory:
         self.advances.append((layer, advance))
         return advance(self.state(layer), len(self.runs))
 
-    def check_cancelled(self) -> None:
-        self._check()
-
 
 class TracedMemory(StepMemory):
-    """Memory of a captured step. In a step of several tokens each state is copied to `before` right
-    before it is used, so that it is read from memory once."""
+    """In a captured step of several tokens each state is copied to `before` right before it is
+    used, so that it is read from memory once."""
 
     def __init__(
         self,
@@ -134,7 +121,7 @@ class TracedMemory(StepMemory):
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` over the first `count` tokens of a step by its own calls, so to the same
+    """Advance `state` over the first `count` tokens of a step by its own calls, to the same
     bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

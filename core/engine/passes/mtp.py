@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.cache.kv_buffer import KVBuffer
-from core.layers.memory import Advance, LayerState
+from core.layers.memory import LayerMemory
 from core.layers.rope import Rotations, copy_rotations
 from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
@@ -18,8 +18,8 @@ from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 _LOG = logging.getLogger(__name__)
 
 
-class HeadMemory:
-    """Memory for the head's rows from token `start` on; token 0 has no row."""
+class HeadMemory(LayerMemory):
+    """For the head's rows from token `start` on; token 0 has no row."""
 
     def __init__(
         self,
@@ -32,9 +32,8 @@ class HeadMemory:
         tracer: Tracer | None = None,
     ) -> None:
         assert start >= 1
-        self.runs, self.is_step = runs, is_step
+        super().__init__(runs, check, is_step=is_step)
         self._kv_buffer, self._start, self._tracer = kv_buffer, start, tracer
-        self._check = check
 
     def extend_kv(self, layer: int, *new: Tensor) -> tuple[Tensor, ...]:
         if self._tracer is None:
@@ -46,14 +45,8 @@ class HeadMemory:
         end = self._start - 1 + len(self.runs)
         return tuple(rows[:end] for rows in held)
 
-    def state(self, layer: int, run: int = 0) -> LayerState:
-        raise AssertionError("a head attends")
-
-    def advance(self, layer: int, advance: Advance) -> Tensor:
-        raise AssertionError("a head attends")
-
     def check_cancelled(self) -> None:
-        self._check()
+        super().check_cancelled()
         if self._tracer is not None:
             self._tracer.part()
 
@@ -74,7 +67,7 @@ class HeadSteps:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         """Rows [n, hidden_size] with the bits of each alone; the next call may overwrite them. A
-        new trace takes ownership of `inputs` and `rotations`."""
+        new trace owns `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._kv_buffer.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

@@ -52,8 +52,8 @@ class Prefill:
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Yield the number of tokens in the cache after each run. Stops at the first cut at or
-        after token `stop`. A failed pass keeps the state at its last finished cut."""
+        """Yield the number of tokens in the cache after each run, up to the first cut at or after
+        token `stop`. A failed pass keeps the state at its last finished cut."""
         self._cache.kv_buffer.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None

@@ -231,10 +231,6 @@ def _gemma4_processor(clip: Settings) -> Config:
     }
 
 
-def _one_number(clip: Settings, recipe: Recipe) -> Recipe:
-    return shaped(recipe)
-
-
 def _places_first(clip: Settings, recipe: Recipe) -> Recipe:
     """[axes, places, width] as [places, axes, width]."""
     axes, places, width = recipe.shape[0], recipe.shape[1], recipe.shape[2]
@@ -243,10 +239,9 @@ def _places_first(clip: Settings, recipe: Recipe) -> Recipe:
 
 
 def _clipped(names: Mapping[str, str]) -> dict[str, Rule]:
-    """Matrices whose inputs and outputs have ranges."""
     ends = ("input_min", "input_max", "output_min", "output_max")
     ranges = {
-        f"{published}.{end}": rule(f"{ours}.{end}", step=_one_number)
+        f"{published}.{end}": rule(f"{ours}.{end}", step=lambda clip, number: shaped(number))
         for published, ours in names.items()
         for end in ends
     }

@@ -1,7 +1,5 @@
-"""A model in GGUF files, translated into what a model folder holds.
-
-A vision tower is a file of its own (mmproj), which is looked for next to the model.
-"""
+"""A model in GGUF files, translated into what a model folder holds; its vision tower (mmproj) is a
+file next to it."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ from core.gguf.models.mamba import FALCON_H1, GRANITE_HYBRID, GRANITE_SWA, JAMBA
 from core.gguf.models.recipe import Recipe
 from core.gguf.models.rules import Architecture, Recipes, rule
 from core.gguf.models.settings import Config, Settings
-from core.gguf.models.towers import PROJECTORS, projector_of
-from core.gguf.models.vision import CLIP, Projector, clip_settings, tower_recipes
+from core.gguf.models.towers import PROJECTORS
+from core.gguf.models.vision import CLIP, Projector, projector_type, tower_recipes
 
 _KIND = "general.architecture"
 ARCHITECTURES = {
@@ -63,11 +61,9 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class GGUFModel:
-    """The files of a model, and how they become a folder's.
-
-    `config` is what config.json holds; `processor` what preprocessor_config.json does, None without
-    vision. `recipes` are by published name; `missing` names GGUF tensors that others need.
-    """
+    """`config` is what config.json holds; `processor` what preprocessor_config.json does, None
+    without vision. `recipes` are by published name; `missing` names GGUF tensors that others
+    need."""
 
     files: tuple[GGUFPart, ...]
     metadata: Metadata
@@ -78,8 +74,7 @@ class GGUFModel:
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> GGUFModel:
-        """Read headers alone. `check` is called for every key and tensor and may raise. Raises a
-        WaymarkError."""
+        """Reads headers alone; `check` may raise. Raises a WaymarkError."""
         file = GGUFFile.open(path, check)
         architecture = _architecture_of(file, path.name)
         kind = str(file.metadata[_KIND])
@@ -114,8 +109,8 @@ def _token_ids(projector: Projector, metadata: Metadata) -> Config:
 def _open_tower(
     path: Path, config: Config, check: Callable[[], None]
 ) -> tuple[GGUFFile, Settings, Projector] | None:
-    """The likeliest vision tower of the model `path` that fits the text stack of `config`. Raises
-    the error of a file that can't be opened if no other is one."""
+    """The likeliest vision tower that fits the text stack of `config`. Raises the error of a file
+    that can't be opened if no other is one."""
     damaged = None
     sees = any(config["model_type"] in projector.texts for projector in PROJECTORS.values())
     for each in find_towers(path) if sees else ():
@@ -124,13 +119,22 @@ def _open_tower(
         except (BrokenWeightsError, GgufError) as error:
             damaged = damaged or error
             continue
-        clip = clip_settings(file, each.name)
-        projector = projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
+        clip = Settings(each.name, CLIP, file.metadata, file.tensors)
+        projector = _projector_of(clip, config) if file.metadata.get(_KIND) == CLIP else None
         if projector is not None:
             return file, clip, projector
     if damaged is not None:
         raise damaged
     return None
+
+
+def _projector_of(clip: Settings, text: Config) -> Projector | None:
+    """None for a tower of another text stack."""
+    found = PROJECTORS.get(projector_type(clip))
+    if found is None or text["model_type"] not in found.texts:
+        return None
+    width = text.get("text_config", text)["hidden_size"]
+    return found if clip.count("vision.projection_dim", 0) == width else None
 
 
 def _architecture_of(file: GGUFFile, name: str) -> Architecture:
@@ -152,10 +156,7 @@ def _architecture_of(file: GGUFFile, name: str) -> Architecture:
 
 
 def _text_recipes(architecture: Architecture, settings: Settings, scope: str) -> Recipes:
-    """The recipes of a text stack whose published names begin with `scope`.
-
-    Raises WrongShapeError, UnsupportedQuantisationError.
-    """
+    """Raises WrongShapeError, UnsupportedQuantisationError."""
     recipes, layers = Recipes(settings), settings.num_layers
     recipes.add(scope, "", architecture.stack)
     recipes.add("", "", {"lm_head.weight": rule("output.weight")})

@@ -1,8 +1,5 @@
-"""How a published tensor is made of the tensors of a GGUF file.
-
-llama.cpp's converter permutes rows and columns, splits and stacks tensors, and stores functions of
-a few small ones. A recipe is the inverse as data, so rows can be moved without being decoded.
-"""
+"""How a published tensor is made of a GGUF file's: the inverse of llama.cpp's converter as data, so
+rows can be moved without being decoded."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ _NEAR = 4  # neighbours of a rounded logarithm, on each side
 class Recipe:
     """A tensor of `shape` from the rows of `parts`, one part below the other.
 
-    Rows have the width of the last axis of `shape`, or `row_width`. Row i is row `rows(..)[i]` of
-    the parts, column j column `columns(..)[j]`, and `values` maps the numbers. A part may have
-    `scales`, which multiply it: one number, or one for each of its experts.
+    Rows are as wide as the last axis, or `row_width`. Row i is row `rows(..)[i]` of the parts,
+    column j column `columns(..)[j]`, and `values` maps the numbers. `scales` multiply a part: one
+    number, or one for each of its experts.
     """
 
     shape: Shape
@@ -80,10 +77,8 @@ def plain(part: GGUFTensor) -> Recipe:
 
 
 class RowReader:
-    """Reads published rows: as float32, or as blocks whose columns are those of the file.
-
-    Raises WrongShapeError if the parts don't fit, and by `values` BrokenWeightsError.
-    """
+    """Reads published rows as float32, or as blocks whose columns are the file's. Raises
+    WrongShapeError if the parts don't fit, and by `values` BrokenWeightsError."""
 
     def __init__(self, recipe: Recipe, read: ReadBytes) -> None:
         self._recipe, self._read, width = recipe, read, recipe.width
@@ -175,7 +170,7 @@ class RowReader:
 
 
 def block_columns(recipe: Recipe) -> Indices | None:
-    """The published column of each column of the file; None if they are the same."""
+    """The published column of each column of the file; None if equal."""
     columns = _order(recipe, recipe.columns, recipe.width)
     return None if columns is None else np.argsort(columns)
 
@@ -201,7 +196,7 @@ def shaped(recipe: Recipe, *shape: int) -> Recipe:
 
 
 def alternating(first: GGUFTensor, second: GGUFTensor, axis: int, *, new: bool) -> Recipe:
-    """Two tensors of equal shape joined along `axis`, which is `new`, or has both sizes."""
+    """Two tensors of equal shape joined along `axis`, which is `new` or has both sizes."""
     if first.shape != second.shape:
         raise WrongShapeError(
             f"{second.name} is {list(second.shape)}, and {first.name} {list(first.shape)}."
@@ -227,8 +222,8 @@ def one_less(numbers: Floats) -> Floats:
 
 
 def log_of_negative(numbers: Floats) -> Floats:
-    """The logarithm of each -x: of the numbers near it, the one whose exponential is closest to -x,
-    so that a decay keeps its bits."""
+    """log(-x): of the numbers near it, the one whose exponential is closest to -x, so that a decay
+    keeps its bits."""
     if not (numbers <= 0).all():
         raise BrokenWeightsError("A decay of a recurrence is above zero or not a number.")
     wanted = torch.from_numpy(-numbers)

@@ -1,8 +1,5 @@
-"""Rules that make recipes: published names, the GGUF tensors behind them, and what changes them.
-
-A table maps the end of a published name to a rule, or to several, of which the first applies whose
-tensors the file has.
-"""
+"""Rules that make recipes. A table maps the end of a published name to a rule, or to several, of
+which the first applies whose tensors the file has."""
 
 from __future__ import annotations
 
@@ -30,12 +27,8 @@ Step = Callable[[Settings, Recipe], Recipe]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The first of the tensors `names`, if the file has all of them; or two of the same type,
-    joined along the axis `joined`.
-
-    With `scaled` each is multiplied by the tensor of its name that ends with `.scale`, if there is
-    one.
-    """
+    """The first of the tensors `names`, if the file has all of them; or two of one type, joined
+    along axis `joined`. `scaled`: each is multiplied by its `.scale` tensor, if there is one."""
 
     names: tuple[str, ...]
     step: Step | None = None
@@ -50,11 +43,9 @@ Rules = dict[str, Rule | tuple[Rule, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """How files of one `general.architecture` become a model folder.
-
-    `config` makes config.json. `scope` is the text stack's in published names; tables are of the
-    whole `stack`, of each `layer`, and of each layer of an MTP `head`.
-    """
+    """Files of one `general.architecture`: `config` makes config.json, `scope` is the text stack's
+    in published names; tables are of the `stack`, of each `layer`, and of each layer of an MTP
+    `head`."""
 
     config: Callable[[Settings], Config]
     scope: str
@@ -80,7 +71,7 @@ def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rul
 
 
 def experts(scope: str) -> Rules:
-    """Stacked, gates and what they open as one stack if their types allow it."""
+    """Gates and what they open are one stack if their types allow it."""
     both = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
     apart = {
         f"{scope}.{each}_proj": rule(f"ffn_{each}_exps.weight") for each in ("gate", "up", "down")
@@ -89,7 +80,7 @@ def experts(scope: str) -> Rules:
 
 
 class Recipes(dict[str, Recipe]):
-    """Recipes by published name. `missing` names the GGUF tensor that each of the others needs."""
+    """`missing` names the GGUF tensor that each of the others needs."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -172,10 +163,8 @@ def rotated(settings: Settings, recipe: Recipe) -> Recipe:
 
 
 def by_key_head(keeping: int = 0) -> Step:
-    """Value heads grouped by key head, which the file has side by side for each repetition.
-
-    The first `keeping` blocks of queries or keys stay in place.
-    """
+    """Value heads grouped by key head, which the file has side by side for each repetition. The
+    first `keeping` blocks of queries or keys stay in place."""
 
     def step(settings: Settings, recipe: Recipe) -> Recipe:
         return _reordered(recipe, _value_heads(settings, keeping))
@@ -244,9 +233,7 @@ STACK = {
 
 def attention(step: Step | None = None, *, gated: bool = False) -> Rules:
     """Projections, of which those to queries, keys and values may be one tensor (`attn_qkv`).
-
-    `step` is of queries and keys; with `gated` each head's query has its gate below it.
-    """
+    `step` is of queries and keys; `gated`: each head's query has its gate below it."""
     rules: Rules = {}
     for number, each in enumerate("qkv"):
         own = step if each in "qk" else None

@@ -29,10 +29,8 @@ _MOST_BYTES = 2**14  # of a tensor that is part of the settings
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values under one prefix of a file's keys, checked on access.
-
-    All raise BrokenConfigError for a value of another kind, and for a missing one without default.
-    """
+    """The values under one prefix of a file's keys, checked on access. All raise BrokenConfigError
+    for a value of another kind, and for a missing one without default."""
 
     name: str
     prefix: str
@@ -49,7 +47,7 @@ class Settings:
         return found
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number as config.json writes it: the shortest that float32 rounds to the file's."""
+        """As config.json writes it: the shortest that float32 rounds to the file's."""
         found = self._value(key, default)
         if type(found) not in (int, float):
             raise self._fault(key, "no number")
@@ -68,7 +66,7 @@ class Settings:
         return found
 
     def each(self, key: str, count: int, default: int | None = None) -> list[int]:
-        """A number for each of `count` layers: a list of at least so many, or one for all."""
+        """For each of `count` layers: a list of at least so many, or one for all."""
         found = self._value(key, default)
         if isinstance(found, np.ndarray):
             numbers = [int(each) for each in found[:count]] if found.dtype.kind in "iub" else []

@@ -1,7 +1,5 @@
-"""The towers that are read, by their `clip.projector_type`.
-
-Names of a picture's tokens, and limits of its size that no key has, are those of the releases.
-"""
+"""The towers that are read, by their `clip.projector_type`. Names of a picture's tokens, and limits
+of its size that no key has, are the releases'."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from core.gguf.models.vision import (
     colours_last,
     deeper_blocks,
     pixels,
-    projector_type,
     scale,
     sizes,
 )
@@ -234,12 +231,3 @@ PROJECTORS = {
     "lfm2": _LFM2,
     "minicpmv4_6": _MINICPM,
 }
-
-
-def projector_of(clip: Settings, text: Config) -> Projector | None:
-    """The kind of tower in a file, if it is one for this text stack."""
-    found = PROJECTORS.get(projector_type(clip))
-    if found is None or text["model_type"] not in found.texts:
-        return None
-    width = text.get("text_config", text)["hidden_size"]
-    return found if clip.count("vision.projection_dim", 0) == width else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from core.gguf.file import GGUFFile
 from core.gguf.models.recipe import Recipe, shaped, swapped
 from core.gguf.models.rules import Recipes, Rule, Table, modules
 from core.gguf.models.settings import Config, Settings
@@ -21,11 +20,10 @@ _DEEPER = modules({"norm": "norm", "linear_fc1": "fc1", "linear_fc2": "fc2"})
 class Projector:
     """How a tower of one `clip.projector_type` joins a text stack.
 
-    `config` makes config.json with vision from that of the text, `processor`
-    preprocessor_config.json. `tables` are by scope; `block` is that of each block in the scope
-    `blocks`, `deeper` the scope of mergers after single blocks (DeepStack). `tokens` are keys of
-    ids in config.json and their spellings. `text_scope` is the text stack's, where it differs from
-    models without vision.
+    `config` makes config.json from that of the text, `processor` preprocessor_config.json. `tables`
+    are by scope; `block` is each block's in the scope `blocks`, `deeper` the scope of mergers after
+    single blocks (DeepStack). `tokens` are keys of ids in config.json and their spellings.
+    `text_scope`: where it differs from models without vision.
     """
 
     texts: frozenset[str]
@@ -37,10 +35,6 @@ class Projector:
     tokens: Mapping[str, str]
     deeper: str = ""
     text_scope: str | None = None
-
-
-def clip_settings(file: GGUFFile, name: str) -> Settings:
-    return Settings(name, CLIP, file.metadata, file.tensors)
 
 
 def sizes(clip: Settings) -> Config:

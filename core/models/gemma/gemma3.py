@@ -1,8 +1,6 @@
-"""Gemma 3, with and without vision: a pure transformer with sliding windows.
-
-Every sixth layer sees everything; the others a window, under a RoPE of their own. Tokens of one
-picture attend to one another both ways.
-"""
+"""Gemma 3, with and without vision: a pure transformer. Every sixth layer sees everything, the
+others a window, under a RoPE of their own. Tokens of one picture attend to one another both
+ways."""
 
 from __future__ import annotations
 
@@ -19,15 +17,15 @@ from core.layers.feed_forward import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE
 from core.models.decoder import Decoder, Family, with_prefixes
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Positive,
-    RopeSettings,
     Settings,
     TextSettings,
     check_layer_types,
-    rope_of,
+    is_tied,
 )
 from core.models.siglip import VisionConfig, VisionTower
 from core.weights.plan import Weights
@@ -38,8 +36,6 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class TextConfig(TextSettings):
-    """Defaults are those of transformers; the published files leave out much."""
-
     vocab_size: Count = 262_208
     intermediate_size: Count
     num_hidden_layers: Depth
@@ -76,7 +72,6 @@ class TextConfig(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, every `sliding_window_pattern`-th layer is full."""
         return self.layer_types or tuple(
             "sliding_attention" if (index + 1) % self.sliding_window_pattern else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -121,11 +116,6 @@ class Gemma3Config(Settings):
     def side(self) -> int:
         return math.isqrt(self.mm_tokens_per_image)
 
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool((inner is None or inner) if here is None else here)
-
 
 # ------------------------------------------------------------------ model
 
@@ -167,7 +157,7 @@ def build(config: Gemma3Config, weights: Weights, device: torch.device) -> Decod
         scope,
         device,
         text,
-        tied=config.tied,
+        tied=is_tied(config, usual=True),
         blocks=[_block(text, *each) for each in scope.layers(text.types)],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
         ropes={
@@ -185,7 +175,7 @@ _TOWERS = ("vision_tower.vision_model.", "vision_tower.")
 
 
 def published_names(config: Gemma3Config, found: Collection[str]) -> Callable[[str], str]:
-    """The spellings of the hub, of transformers 4 and 5, and of text-only folders."""
+    """Of the hub, of transformers 4 and 5, and of text-only folders."""
     text, projector = "language_model.model.", "multi_modal_projector."
     return with_prefixes(
         found,

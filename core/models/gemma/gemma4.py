@@ -1,8 +1,8 @@
 """Gemma 4, with and without vision: sliding windows and full attention with two sizes of heads.
 
-The last layers may read the keys and values of the last layer of their kind that has its own. Large
-models reuse keys as values in full layers and have sparse experts beside each dense layer; small
-ones have per-layer embeddings. Audio is not supported.
+The last layers may read the keys and values of an earlier layer of their kind. Large models reuse
+keys as values in full layers and have experts beside each dense layer; small ones have per-layer
+embeddings. Audio is not supported.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from core.models.settings import (
     Settings,
     TextSettings,
     check_layer_types,
+    is_tied,
 )
 from core.weights.plan import Weights
 from kernels.common.shapes import AttentionShape, ExpertShape, Routing
@@ -41,7 +42,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class RopeConfig(Settings):
-    """`rope_parameters` of one kind of layer; "proportional" rotates the first pairs of a head."""
+    """ "proportional" rotates the first pairs of a head."""
 
     rope_type: Literal["default", "proportional"] = "default"
     rope_theta: Positive
@@ -156,7 +157,7 @@ def _layer_types(given: Mapping[str, Any]) -> Any:
 
 
 def _of_full_layers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The heads of full layers as transformers 5.23 writes them: layer by layer."""
+    """The heads of full layers as transformers 5.23 writes them: by layer."""
     written, types = given.get("per_layer_config"), given["layer_types"]
     if written is None or not isinstance(types, list):
         return {}
@@ -187,11 +188,6 @@ class Gemma4Config(Settings):
         if values.get("model_type") == cls.text_only:
             return {"text_config": values}
         return given
-
-    @property
-    def tied(self) -> bool:
-        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
-        return bool((inner is None or inner) if here is None else here)
 
 
 # ------------------------------------------------------------------ model
@@ -261,17 +257,14 @@ def _block(config: TextConfig, weights: Weights, layer: int) -> HybridBlock:
 def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
     tower = VisionTower(weights, vision, text.hidden_size) if vision else None
-    return decoder(text, weights, device, config.tied, tower)
+    return decoder(text, weights, device, is_tied(config, usual=True), tower)
 
 
 def decoder(
     text: TextConfig, weights: Weights, device: torch.device, tied: bool, tower: Tower | None
 ) -> Decoder:
-    scope, width, epsilon = (
-        weights.scope("model.language_model"),
-        text.hidden_size,
-        text.rms_norm_eps,
-    )
+    scope = weights.scope("model.language_model")
+    width, epsilon = text.hidden_size, text.rms_norm_eps
     ropes: dict[LayerType, RopeConfig] = {
         "full_attention": text.full_rope,
         "sliding_attention": text.sliding_rope,

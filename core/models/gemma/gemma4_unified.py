@@ -1,8 +1,5 @@
-"""Gemma 4 unified: the text stack of Gemma 4 without a vision tower.
-
-A square of pixels is embedded by one matrix between norms, plus learned embeddings of its row and
-column. Audio is not supported.
-"""
+"""Gemma 4 unified: Gemma 4's text stack without a tower. A square of pixels is embedded by one
+matrix between norms, plus embeddings of its row and column. Audio is not supported."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from core.layers.linear import Linear
 from core.layers.norm import LayerNorm
 from core.models.decoder import Decoder, Family
 from core.models.gemma import gemma4
-from core.models.settings import Count, Positive, Settings
+from core.models.settings import Count, Positive, Settings, is_tied
 from core.weights.plan import Weights
 from kernels.common.shapes import NormShape
 
@@ -25,8 +22,7 @@ _EPSILON = 1e-5
 
 
 class VisionConfig(Settings):
-    """A token is a square of `pooling_kernel_size` patches a side; patches only measure
-    pictures."""
+    """A token is a square of `pooling_kernel_size` patches a side."""
 
     patch_size: Count = 16
     pooling_kernel_size: Count = 3
@@ -62,7 +58,7 @@ class Gemma4UnifiedConfig(gemma4.Gemma4Config):
 
 
 class PixelEmbedder:
-    """norm(norm(W norm(pixels)) + positions), and the projection to rows of the text stack."""
+    """norm(norm(W norm(pixels)) + positions), projected to rows of the text stack."""
 
     def __init__(self, weights: Weights, config: VisionConfig, out_width: int) -> None:
         self.config, self._dtype = config, weights.dtype
@@ -94,7 +90,7 @@ class PixelEmbedder:
 def build(config: Gemma4UnifiedConfig, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
     tower = PixelEmbedder(weights, vision, text.hidden_size) if vision else None
-    return gemma4.decoder(text, weights, device, config.tied, tower)
+    return gemma4.decoder(text, weights, device, is_tied(config, usual=True), tower)
 
 
 FAMILY = Family("Gemma4UnifiedModel", Gemma4UnifiedConfig, build, gemma4.published_names)

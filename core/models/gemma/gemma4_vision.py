@@ -1,8 +1,6 @@
-"""Gemma 4's vision tower: a transformer over patches of a picture in its own shape.
-
-Positions are a learned embedding of row and column and a rotation in two halves (axial RoPE, Su et
-al. 2021). The mean of each square of patches is one token.
-"""
+"""Gemma 4's vision tower: a transformer over patches of a picture in its own shape. Positions are
+an embedding of row and column and a rotation in two halves (axial RoPE). The mean of each square of
+patches is one token."""
 
 from __future__ import annotations
 
@@ -71,19 +69,10 @@ class ClippedLinear:
 
 
 class VisionBlock:
-    """x + norm(attention(norm x)), then x + norm(mlp(norm x)), over all patches of one picture."""
-
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
-        width, epsilon, clipped = (
-            config.hidden_size,
-            config.rms_norm_eps,
-            config.use_clipped_linears,
-        )
-        heads, self.head_dim, inner = (
-            config.num_attention_heads,
-            config.head_dim,
-            config.intermediate_size,
-        )
+        width, inner = config.hidden_size, config.intermediate_size
+        epsilon, clipped = config.rms_norm_eps, config.use_clipped_linears
+        heads, self.head_dim = config.num_attention_heads, config.head_dim
         self._ops = weights.ops(
             FullAttentionShape(heads, self.head_dim),
             RotationShape(heads, self.head_dim // 2, self.head_dim // 2),
@@ -144,8 +133,8 @@ class VisionTower:
         self.positions = patches.tensor("position_embedding_table", shape)
         device, half = self.positions.device, config.head_dim // 2
         self._frequencies = inverse_frequencies(config.rope_parameters.rope_theta, half, device)
-        blocks = (tower.scope(f"encoder.layers.{index}") for index in range(depth))
-        self.blocks = [VisionBlock(scope, config) for scope in blocks]
+        layers = tower.scope("encoder").layers(range(depth))
+        self.blocks = [VisionBlock(each, config) for each, _ in layers]
         self.standard = None
         if config.standardize:
             names = ("std_bias", "std_scale")

@@ -1,7 +1,5 @@
 """LFM2 and LFM2-MoE (text only): mostly gated short convolutions, the other layers attention.
-
-LFM2-MoE has sparse experts in all blocks but the first. LFM2-VL is this stack and a vision tower.
-"""
+LFM2-MoE has sparse experts in all blocks but the first."""
 
 from __future__ import annotations
 
@@ -19,18 +17,17 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
 from core.models.decoder import Decoder, Family, Tower
+from core.models.rope import RopeSettings, rope_of
 from core.models.settings import (
     Count,
     Depth,
     Experts,
     Index,
     Positive,
-    RopeSettings,
     Taps,
     TextSettings,
     check_layer_types,
     head_dim_of,
-    rope_of,
 )
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm

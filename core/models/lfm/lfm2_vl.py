@@ -1,7 +1,5 @@
-"""LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape.
-
-A large picture is cut into tiles, which the tower sees one by one (core.vision.kinds).
-"""
+"""LFM2-VL: LFM2 with a SigLIP 2 tower that sees pictures in their own shape, large ones tile by
+tile."""
 
 from __future__ import annotations
 
@@ -72,10 +70,8 @@ class VisionTower:
         self.patches = Linear(embeddings, "patch_embedding", patch_width, width, bias=True)
         positions = (vision.num_patches, width)
         self.positions = embeddings.tensor("position_embedding.weight", positions)
-        self.blocks = [
-            VisionBlock(tower.scope(f"encoder.layers.{index}"), vision)
-            for index in range(vision.num_hidden_layers)
-        ]
+        layers = tower.scope("encoder").layers(range(vision.num_hidden_layers))
+        self.blocks = [VisionBlock(each, vision) for each, _ in layers]
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
         projector = weights.scope("model.multi_modal_projector", exact=True)
         merged, inner = width * self._side**2, config.projector_hidden_size
@@ -109,7 +105,7 @@ class VisionTower:
         return resized.flatten(2)[0].T
 
     def _merged(self, hidden: Tensor, rows: int, columns: int) -> Tensor:
-        """The patches of each square of neighbours side by side, row by row."""
+        """The patches of each square side by side, row by row."""
         side = self._side
         squares = hidden.view(rows // side, side, columns // side, side, -1).transpose(1, 2)
         return squares.reshape(-1, side * side * hidden.shape[1])

@@ -1,8 +1,5 @@
-"""LFM3 (text only): gated short convolutions, and attention over the last tokens or over all.
-
-Each kind of attention has its own RoPE; heads have gates; each half of a block has a norm before
-and after. LFM3-VL has this stack and a vision tower.
-"""
+"""LFM3 (text only): gated short convolutions, and attention over the last tokens or over all, each
+kind under its own RoPE. Heads have gates; each half of a block has a norm before and after."""
 
 from __future__ import annotations
 
@@ -20,16 +17,8 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE
 from core.layers.short_conv import ShortConv
 from core.models.decoder import Decoder, Family, Tower
-from core.models.settings import (
-    Count,
-    Depth,
-    Positive,
-    RopeSettings,
-    Taps,
-    TextSettings,
-    check_layer_types,
-    rope_of,
-)
+from core.models.rope import RopeSettings, rope_of
+from core.models.settings import Count, Depth, Positive, Taps, TextSettings, check_layer_types
 from core.weights.plan import Weights
 from kernels.common.shapes import ShortConvShape
 
@@ -84,7 +73,6 @@ class Lfm3Config(TextSettings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, four kinds in turn after a convolution."""
         return self.layer_types or tuple(
             _PERIOD[index % 4] if index else "conv" for index in range(self.num_hidden_layers)
         )

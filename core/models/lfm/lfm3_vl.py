@@ -1,8 +1,5 @@
-"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over a picture's patches.
-
-The tower sees a picture in its own shape, without position embeddings; a picture's tokens have
-positions in a line.
-"""
+"""LFM3-VL: LFM3 with a tower of gated convolutions and attention over patches of a picture in its
+own shape, without position embeddings. A picture's tokens have positions in a line."""
 
 from __future__ import annotations
 
@@ -64,7 +61,6 @@ class VisionConfig(Settings):
 
     @property
     def types(self) -> tuple[LayerType, ...]:
-        """Without a list, attention in every second layer from the third."""
         return self.layer_types or tuple(
             "conv" if index < 2 or index % 2 else "full_attention"
             for index in range(self.num_hidden_layers)
@@ -88,7 +84,7 @@ class Lfm3VlConfig(Settings):
 
 
 class GatedConv:
-    """out_proj(C * conv(B * x)), like the text's, over the grid of a picture's patches."""
+    """out_proj(C * conv(B * x)) over the grid of a picture's patches."""
 
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, self._kernel = config.hidden_size, config.conv_kernel_size
@@ -135,8 +131,6 @@ class GroupedAttention:
 
 
 class VisionBlock:
-    """x + mixer(norm x), then x + mlp(norm x), over all patches of one picture, row by row."""
-
     def __init__(self, weights: Weights, config: VisionConfig, kind: LayerType) -> None:
         width, epsilon = config.hidden_size, config.norm_eps
         self.mixer_norm = RMSNorm(weights.scope("operator_norm"), width, epsilon)

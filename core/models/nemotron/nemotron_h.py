@@ -1,8 +1,5 @@
-"""Nemotron-H: each block is Mamba-2, attention without positions, an MLP or experts.
-
-Experts are chosen by sigmoids and may read a projection to fewer numbers; every token also goes
-through a shared MLP.
-"""
+"""Nemotron-H: each block is Mamba-2, attention without positions, an MLP or experts. Experts are
+chosen by sigmoids, may read a projection to fewer numbers, and have a shared MLP beside them."""
 
 from __future__ import annotations
 

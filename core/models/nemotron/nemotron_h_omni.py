@@ -1,7 +1,5 @@
-"""Nemotron 3 Nano Omni: Nemotron-H with a RADIO tower. Audio and video are not supported.
-
-RADIO: Ranzinger et al. 2024, arXiv:2312.06709.
-"""
+"""Nemotron 3 Nano Omni: Nemotron-H with a RADIO tower (arXiv:2312.06709). Audio and video are not
+supported."""
 
 from __future__ import annotations
 
@@ -167,7 +165,7 @@ class RadioTower:
         return F.layer_norm(hidden, hidden.shape[1:], eps=self.config.layer_norm_eps)
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
-        """The square table, stretched to a square of the longer side and cropped."""
+        """The square table, stretched to the longer side and cropped."""
         side, longer = self.config.side, max(rows, columns)
         table = self.positions.float().view(1, side, side, -1).permute(0, 3, 1, 2)
         square = F.interpolate(table, (longer, longer), mode="bilinear", align_corners=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from core.api.chat import Conversation, ToolCall
+from core.api.chat import AssistantMessage, Conversation, ToolCall
 from core.api.events import AnswerToken, Counted
 from core.api.model_info import ModelInfo
 from core.server.protocols.protocol import (
@@ -116,7 +116,7 @@ class ChatWriter(_ChoiceWriter):
         return self._chunk(said, logprobs=_content(delta.logprobs or None))
 
     def _call(self, call: ToolCall) -> bytes:
-        """The first delta of a call names it, the next ones have its arguments."""
+        """A call's first delta names it, the next ones have its arguments."""
         begins, new = self._unsent(call)
         said = b""
         if begins:
@@ -137,15 +137,13 @@ class ChatWriter(_ChoiceWriter):
             )
         return last + _DONE
 
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body:
-        message: Body = {"role": "assistant", "content": text, "refusal": None}
-        if calls:
-            message["content"] = text or None
-            message["tool_calls"] = list(map(_written, calls))
-        if reasoning:
-            message["reasoning_content"] = reasoning
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body:
+        message: Body = {"role": "assistant", "content": reply.text, "refusal": None}
+        if reply.calls:
+            message["content"] = reply.text or None
+            message["tool_calls"] = list(map(_written, reply.calls))
+        if reply.reasoning:
+            message["reasoning_content"] = reply.reasoning
         logprobs = _content(ended.logprobs)
         return self._whole("chat.completion", ended, logprobs, message=message)
 
@@ -167,7 +165,7 @@ def _written(call: ToolCall) -> Body:
     return {"id": call.id, "type": "function", "function": function}
 
 
-CHAT_COMPLETIONS = Protocol("/v1/chat/completions", _read_chat, openai_problem)
+CHAT_COMPLETIONS = Protocol("/v1/chat/completions", _read_chat)
 
 # ------------------------------------------------------------------ plain prompts
 
@@ -205,7 +203,9 @@ class CompletionWriter(_ChoiceWriter):
     def more(self, delta: Delta) -> bytes:
         self._num_thought += len(delta.reasoning)
         logprobs = self._logprobs(delta.logprobs or None)
-        return event(self._body(_TEXT, None, logprobs, text=_text(delta)))
+        # The protocol has no separate place for a thought.
+        text = delta.reasoning + delta.answer
+        return event(self._body(_TEXT, None, logprobs, text=text))
 
     def end(self, ended: Ended) -> bytes:
         last = self._body(_TEXT, finish_reason(ended), text="")
@@ -214,12 +214,10 @@ class CompletionWriter(_ChoiceWriter):
             parts.append(event({**self._body(_TEXT), "usage": _usage(ended)}))
         return b"".join((*parts, _DONE))
 
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body:
-        self._num_thought = len(reasoning)
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body:
+        self._num_thought = len(reply.reasoning)
         logprobs = self._logprobs(ended.logprobs)
-        return self._whole(_TEXT, ended, logprobs, text=_text(Delta(text, reasoning)))
+        return self._whole(_TEXT, ended, logprobs, text=reply.reasoning + reply.text)
 
     def _logprobs(self, tokens: Sequence[AnswerToken] | None) -> Body | None:
         if tokens is None:
@@ -239,12 +237,7 @@ class CompletionWriter(_ChoiceWriter):
 _TEXT = "text_completion"
 
 
-def _text(delta: Delta) -> str:
-    """The protocol has no place for a thought apart from the text."""
-    return delta.reasoning + delta.answer
-
-
-COMPLETIONS = Protocol("/v1/completions", _read, openai_problem)
+COMPLETIONS = Protocol("/v1/completions", _read)
 
 
 def _read_tokenize(body: Body, reader: Reader, client: str) -> Ask:
@@ -262,4 +255,4 @@ def _count(counted: Counted, model: ModelInfo) -> Body:
     return {"count": counted.tokens, "tokens": ids, "max_model_len": model.context_length}
 
 
-TOKENIZE = Count("/tokenize", _read_tokenize, _count, openai_problem)
+TOKENIZE = Count("/tokenize", _read_tokenize, _count)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
 
-from core.api.chat import ToolCall
+from core.api.chat import AssistantMessage, ToolCall
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
@@ -43,7 +42,7 @@ def read_ask(body: Body, reader: Reader, client: str) -> Ask:
     if isinstance(config, dict) and config.get("format") is not None:
         asked, field = config["format"], "output_config.format"
     return Ask(
-        reader.conversation(body.get("messages"), body.get("system"), tools=tools.offered),
+        reader.conversation(body.get("messages"), tools=tools.offered, system=body.get("system")),
         client,
         sampling_of(body),
         _thinking(body),
@@ -60,7 +59,7 @@ def _thinking(body: Body) -> bool | None:
 
 
 def _usage(ended: Ended) -> Body:
-    """Here the input is only what was not cached."""
+    """Unlike elsewhere, the input is only what was not cached."""
     stats = ended.stats
     return {
         "input_tokens": stats.evaluated_tokens,
@@ -79,7 +78,7 @@ def _stop_reason(ended: Ended) -> str:
 
 
 class MessageWriter(Writer):
-    """Writes content blocks: a thought, then the answer; one closes before the next opens."""
+    """Writes content blocks: a thought, then the answer."""
 
     keep_alive = event({"type": "ping"}, "ping")
 
@@ -132,13 +131,13 @@ class MessageWriter(Writer):
         )
         return opened + self._close() + last + self._event("message_stop")
 
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body:
-        blocks: list[Body] = [{"type": "text", "text": text}] if text or not calls else []
-        if reasoning:
-            blocks.insert(0, {"type": "thinking", "thinking": reasoning, "signature": ""})
-        for call in calls:
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body:
+        blocks = list[Body]()
+        if reply.reasoning:
+            blocks.append({"type": "thinking", "thinking": reply.reasoning, "signature": ""})
+        if reply.text or not reply.calls:
+            blocks.append({"type": "text", "text": reply.text})
+        for call in reply.calls:
             given = json.loads(call.arguments)
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
         message = self._message(blocks, _stop_reason(ended), _usage(ended))
@@ -178,10 +177,9 @@ class MessageWriter(Writer):
         return event({"type": kind, **fields}, kind)
 
 
-MESSAGES = Protocol("/v1/messages", read, problem)
+MESSAGES = Protocol("/v1/messages", read)
 COUNT_TOKENS = Count(
     "/v1/messages/count_tokens",
     read_ask,
     lambda counted, _: {"input_tokens": counted.tokens},
-    problem,
 )

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from core.api.chat import ToolCall
+from core.api.chat import AssistantMessage, ToolCall
 from core.api.model_info import ModelInfo
 from core.api.reply_format import ReplyFormat
 from core.server.protocols.protocol import (
@@ -59,8 +59,6 @@ def _format(asked: object) -> ReplyFormat | None:
 
 
 class OllamaWriter(Writer):
-    """Writes one JSON object a line."""
-
     media_type = "application/x-ndjson"
 
     def __init__(self, model: str) -> None:
@@ -80,13 +78,11 @@ class OllamaWriter(Writer):
     def end(self, ended: Ended) -> bytes:
         return to_json({**self._body(""), **_last(ended)}) + b"\n"
 
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body:
-        fields: Body = {"thinking": reasoning} if reasoning else {}
-        if calls:
-            fields["tool_calls"] = list(map(_written, calls))
-        return {**self._body(text, **fields), **_last(ended)}
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body:
+        fields: Body = {"thinking": reply.reasoning} if reply.reasoning else {}
+        if reply.calls:
+            fields["tool_calls"] = list(map(_written, reply.calls))
+        return {**self._body(reply.text, **fields), **_last(ended)}
 
     def broken(self, refusal: Refusal) -> bytes:
         return to_json(problem(refusal)) + b"\n"
@@ -132,7 +128,7 @@ def tags(model: ModelInfo, others: Sequence[str]) -> Body:
 
 
 def show(body: Body, model: ModelInfo, others: Sequence[str]) -> Body:
-    """Raises Refusal for a model that isn't there; of one that isn't loaded little is known."""
+    """Raises Refusal for an unknown model; of one that isn't loaded little is known."""
     name = body.get("model", body.get("name"))
     name = name.removesuffix(LATEST) if isinstance(name, str) else ""
     if name != model.name and name in others:
@@ -174,4 +170,4 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
-CHAT = Protocol("/api/chat", read, problem)
+CHAT = Protocol("/api/chat", read)

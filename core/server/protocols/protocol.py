@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.api.chat import ToolCall
+from core.api.chat import AssistantMessage, ToolCall
 from core.api.events import AnswerToken, Counted, TokenLogprob
 from core.api.model_info import ModelInfo
 from core.server.requests.ask import Ask, Delta, Ended
@@ -33,7 +33,7 @@ class Writer(ABC):
         return b""
 
     def _unsent(self, call: ToolCall) -> tuple[bool, str]:
-        """True for a call that begins, and the part of its arguments that wasn't sent yet."""
+        """True for a call that begins, and the arguments not sent yet."""
         begins = call.id != self._call_id
         if begins:
             self._call_id, self._sent = call.id, 0
@@ -48,9 +48,7 @@ class Writer(ABC):
     def end(self, ended: Ended) -> bytes: ...
 
     @abstractmethod
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body: ...
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body: ...
 
     @abstractmethod
     def broken(self, refusal: Refusal) -> bytes:
@@ -64,27 +62,21 @@ class Call:
     stream: bool
 
 
-Problem = Callable[[Refusal], Body]
-
-
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """An endpoint that answers. `read` gets the names of client and model, and raises Refusal;
-    `problem` is the body of an error."""
+    """`read` gets the names of client and model, and raises Refusal."""
 
     path: str
     read: Callable[[Body, Reader, str, str], Call]
-    problem: Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """An endpoint that counts a prompt's tokens; `tell` is the body of its answer."""
+    """Counts a prompt's tokens; `tell` makes the answer's body."""
 
     path: str
     read: Callable[[Body, Reader, str], Ask]
     tell: Callable[[Counted, ModelInfo], Body]
-    problem: Problem
 
 
 def capabilities(model: ModelInfo) -> list[str]:
@@ -111,7 +103,7 @@ def event(data: Any, name: str = "") -> bytes:
 
 
 def with_alternatives(tokens: Sequence[AnswerToken]) -> list[Body]:
-    """Tokens with their log probabilities, as OpenAI's newer protocols write them."""
+    """Tokens and log probabilities as OpenAI's newer protocols write them."""
     return [{**_token(each), "top_logprobs": list(map(_token, each.top))} for each in tokens]
 
 

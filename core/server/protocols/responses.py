@@ -6,13 +6,12 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from core.api.chat import ToolCall
+from core.api.chat import AssistantMessage, ToolCall
 from core.server.protocols.protocol import (
     Call,
     Protocol,
     Writer,
     event,
-    openai_problem,
     with_alternatives,
 )
 from core.server.requests.ask import Ask, Delta, Ended
@@ -33,7 +32,11 @@ def read(body: Body, reader: Reader, client: str, model: str) -> Call:
     asked = text.get("format") if isinstance(text, dict) else None
     ask = Ask(
         reader.conversation(
-            _messages(body.get("input")), body.get("instructions"), "input", tools.offered
+            _messages(body.get("input")),
+            "input",
+            tools.offered,
+            body.get("instructions"),
+            "instructions",
         ),
         client,
         sampling_of(body),
@@ -54,7 +57,7 @@ def _logprobs_of(body: Body) -> int | None:
 
 
 def _messages(items: object) -> object:
-    """The items of an input as messages; a thought is an item before the reply's."""
+    """An input's items as messages; a thought comes before its reply."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
     if not isinstance(items, list):
@@ -98,7 +101,7 @@ def _is_reply(message: object) -> bool:
 
 
 class ResponseWriter(Writer):
-    """Writes output items: a thought, then a message; one is done before the next is added."""
+    """Writes output items: a thought, then a message."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -146,16 +149,15 @@ class ResponseWriter(Writer):
         response = self._response("completed", ended)
         return opened + closed + self._event(f"response.{response['status']}", response=response)
 
-    def whole(
-        self, text: str, reasoning: str, ended: Ended, calls: Sequence[ToolCall] = ()
-    ) -> Body:
-        if reasoning:
-            self._items.append(_item("reasoning", _new_id("reasoning"), "completed", reasoning))
-        if text or not calls:
+    def whole(self, reply: AssistantMessage, ended: Ended) -> Body:
+        thought, text = reply.reasoning, reply.text
+        if thought:
+            self._items.append(_item("reasoning", _new_id("reasoning"), "completed", thought))
+        if text or not reply.calls:
             tokens = with_alternatives(ended.logprobs or ())
             self._items.append(_item("message", _new_id("message"), "completed", text, tokens))
         self._items += [
-            _call_item(call, _new_id("call"), "completed", call.arguments) for call in calls
+            _call_item(call, _new_id("call"), "completed", call.arguments) for call in reply.calls
         ]
         return self._response("completed", ended)
 
@@ -179,7 +181,7 @@ class ResponseWriter(Writer):
         return added + self._part_event("content_part.added", part=_part(kind, ""))
 
     def _close(self, status: str = "incomplete") -> bytes:
-        """End the open item; the status is a call's."""
+        """`status` is that of a call."""
         if not self._kind:
             return b""
         if self._kind == "call":
@@ -272,4 +274,4 @@ def _usage(ended: Ended) -> Body:
     }
 
 
-RESPONSES = Protocol("/v1/responses", read, openai_problem)
+RESPONSES = Protocol("/v1/responses", read)

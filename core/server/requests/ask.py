@@ -1,4 +1,4 @@
-"""The one request that every protocol is translated into, and the events of its answer."""
+"""The request that every protocol is translated into, and the events of its answer."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _MODELS_OWN = SamplingParams()
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """`conversation` holds no ids: clients send text. `client` tells programs apart in the queue.
-    `thinking` None leaves the choice to the template; `model` "" is any. With `logprobs` tokens are
-    reported, each with so many alternatives. The fields are the protocol's names for the
-    conversation and for the format, for errors."""
+    """`conversation` holds no ids. `client` tells programs apart in the queue. `thinking` None
+    leaves the choice to the template; `model` "" is any. `logprobs` is the number of alternatives
+    to report for each token. The fields name the conversation and the format in errors."""
 
     conversation: Conversation
     client: str
@@ -38,8 +37,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """While the prompt is read there is no text, but the `stats` so far: the first ones say that
-    the request was accepted. A `call` that isn't `whole` has the arguments so far."""
+    """While the prompt is read there are only `stats`; the first say that the request was accepted.
+    A `call` that isn't `whole` has the arguments so far."""
 
     answer: str = ""
     reasoning: str = ""
@@ -51,9 +50,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`side`: it ran on a branch of its own, which evicts and keeps nothing. `volatile` names lines
-    of the system prompt that were left out or pinned; `stop` is the stop string that ended the
-    reply; `logprobs` are the answer's tokens, None if nobody asked for them."""
+    """`side`: it ran on a branch of its own and evicted nothing. `volatile` names lines of the
+    system prompt that were left out or pinned; `stop` is the stop string that ended the reply;
+    `logprobs` are the answer's tokens, None if not asked for."""
 
     reason: FinishReason
     stats: RequestStats
@@ -68,7 +67,7 @@ class Ended:
         return self.reason == "stop"
 
     def timings(self) -> dict[str, object]:
-        """The engine's counters, under llama.cpp's names where they mean the same."""
+        """The engine's counters, under llama.cpp's names where these mean the same."""
         stats = self.stats
         tier = "memory" if stats.restored_from == "slab" else stats.restored_from
         return {

@@ -1,4 +1,4 @@
-"""Messages of all protocols as one conversation: they differ in the names of their parts only."""
+"""Messages of all protocols as one conversation: only the names of their parts differ."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _IGNORED_TYPES = ("redacted_thinking", "cache_control")
 
 
 @dataclass
-class Said:
-    """One message: its parts in order, the thought before a reply, the calls after it, and the
-    results before the user's text."""
+class SentMessage:
+    """The thought precedes the `parts`, the calls follow them; results precede a user's parts."""
 
     role: str
     parts: list[ContentPart] = field(default_factory=list)
@@ -38,11 +37,16 @@ class Said:
     calls: list[ToolCall] = field(default_factory=list)
     results: list[ToolMessage] = field(default_factory=list)
 
-    def take_result(self, result: Said, call: object, name: object) -> None:
-        """A result's text; its pictures become the user's, since templates take texts only."""
+    def take_result(self, result: SentMessage, call: object, name: object) -> None:
+        """A result's pictures become the user's, since templates take only its text."""
         call, name = (each if isinstance(each, str) else "" for each in (call, name))
         self.results.append(ToolMessage(text=result.text, call=call, name=name))
         self.parts += [part for part in result.parts if isinstance(part, ImagePart)]
+
+    def refuse_pictures(self, field: str) -> None:
+        """Raises Refusal."""
+        if any(isinstance(part, ImagePart) for part in self.parts):
+            raise Refusal("Only user messages can have pictures.", field)
 
     @property
     def text(self) -> str:
@@ -50,7 +54,7 @@ class Said:
 
 
 class Reader:
-    """Reads the messages of one request; `pictures` of it are in `images`."""
+    """Collects a request's pictures in `images`."""
 
     def __init__(self, pictures: Pictures) -> None:
         self._pictures = pictures
@@ -59,96 +63,90 @@ class Reader:
     def conversation(
         self,
         messages: object,
-        system: object = None,
         name: str = "messages",
         tools: tuple[Tool, ...] = (),
+        system: object = None,
+        system_name: str = "system",
     ) -> Conversation:
-        """The messages in the field `name`, and the `system` text where the protocol has it apart.
-        Raises Refusal."""
+        """The names are those of the fields; some protocols have the `system` text apart. Raises
+        Refusal."""
         if not isinstance(messages, list) or not messages:
             raise Refusal("A list of at least one message is needed.", name)
-        said = [self.message(each, f"{name}.{index}") for index, each in enumerate(messages)]
+        sent = [self._message(each, f"{name}.{index}") for index, each in enumerate(messages)]
         if system:
-            said.insert(0, Said("system", self.parts(system, "system", Said("system"))))
-        conversation = folded(said, tools)
+            sent.insert(0, self._sent("system", system, system_name))
+            sent[0].refuse_pictures(system_name)
+        conversation = folded(sent, tools)
         if not conversation.messages:
             raise Refusal("All messages are empty.", name)
         return conversation
 
-    def message(self, message: object, field: str) -> Said:
+    def _message(self, message: object, field: str) -> SentMessage:
         if not isinstance(message, dict):
             raise Refusal("A message must be an object.", field)
-        role = message.get("role", "user")
+        role, content = message.get("role", "user"), message.get("content")
         if role in ("tool", "function"):
-            return self._result_message(message, field)
+            result = self._sent("tool", content, f"{field}.content")
+            name = message.get("name", message.get("tool_name"))
+            sent = SentMessage("user")
+            sent.take_result(result, message.get("tool_call_id"), name)
+            return sent
         if role == "developer":
             role = "system"
         if role not in ("system", "user", "assistant"):
-            raise Refusal(f"{role!r} is no role; use system, user or assistant.", f"{field}.role")
-        said = Said(role)
-        said.parts += self.parts(message.get("content"), f"{field}.content", said)
+            words = f"{role!r} is not a role; use system, user or assistant."
+            raise Refusal(words, f"{field}.role")
+        sent = self._sent(role, content, f"{field}.content")
         calls = message.get("tool_calls")
         for index, call in enumerate(calls if isinstance(calls, list) else ()):
-            said.calls.append(_call(call, f"{field}.tool_calls.{index}"))
+            sent.calls.append(_call(call, f"{field}.tool_calls.{index}"))
         # Ollama's pictures.
         images = message.get("images")
         for index, image in enumerate(images if isinstance(images, list) else ()):
-            said.parts.append(self._image(image, f"{field}.images.{index}"))
+            sent.parts.append(self._image(image, f"{field}.images.{index}"))
         for name in ("reasoning_content", "reasoning", "thinking"):
-            if isinstance(thought := message.get(name), str) and not said.reasoning:
-                said.reasoning = thought
-        if said.calls and role != "assistant":
+            if isinstance(thought := message.get(name), str) and not sent.reasoning:
+                sent.reasoning = thought
+        if sent.calls and role != "assistant":
             raise Refusal("Only an assistant's messages can have calls.", field)
-        if role != "user" and any(isinstance(part, ImagePart) for part in said.parts):
-            raise Refusal("Only user messages can have pictures.", f"{field}.content")
-        return said
+        if role != "user":
+            sent.refuse_pictures(f"{field}.content")
+        return sent
 
-    def _result_message(self, message: dict[str, Any], field: str) -> Said:
-        said = Said("user")
-        result = Said("tool")
-        result.parts += self.parts(message.get("content"), f"{field}.content", result)
-        name = message.get("name", message.get("tool_name"))
-        said.take_result(result, message.get("tool_call_id"), name)
-        return said
-
-    def parts(self, content: object, field: str, said: Said) -> list[ContentPart]:
-        if content is None:
-            return []
+    def _sent(self, role: str, content: object, field: str) -> SentMessage:
+        sent = SentMessage(role)
         if isinstance(content, str):
-            return [TextPart(text=content)]
-        if not isinstance(content, list):
+            sent.parts.append(TextPart(text=content))
+        elif isinstance(content, list):
+            for index, part in enumerate(content):
+                self._add(part, f"{field}.{index}", sent)
+        elif content is not None:
             raise Refusal("Content must be a text or a list of parts.", field)
-        found = (self._part(part, f"{field}.{index}", said) for index, part in enumerate(content))
-        return [part for part in found if part is not None]
+        return sent
 
-    def _part(self, part: object, field: str, said: Said) -> ContentPart | None:
+    def _add(self, part: object, field: str, sent: SentMessage) -> None:
+        kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(part, str):
-            return TextPart(text=part)
-        if not isinstance(part, dict):
+            sent.parts.append(TextPart(text=part))
+        elif not isinstance(part, dict):
             raise Refusal("A part must be an object.", field)
-        kind = part.get("type")
-        if kind in _TEXT_TYPES:
+        elif kind in _TEXT_TYPES:
             text = part.get("text", part.get("refusal"))
             if not isinstance(text, str):
                 raise Refusal("The text is missing.", f"{field}.text")
-            return TextPart(text=text)
-        if kind == "thinking":
-            said.reasoning += str(part.get("thinking", ""))
-            return None
-        if kind in _IGNORED_TYPES:
-            return None
-        if kind in ("image_url", "input_image", "image"):
-            return self._image(part, field)
-        if kind == "tool_use":
+            sent.parts.append(TextPart(text=text))
+        elif kind == "thinking":
+            sent.reasoning += str(part.get("thinking", ""))
+        elif kind in ("image_url", "input_image", "image"):
+            sent.parts.append(self._image(part, field))
+        elif kind == "tool_use":
             arguments = arguments_of(part.get("input"), f"{field}.input")
-            said.calls.append(_named_call(part.get("name"), arguments, part.get("id"), field))
-            return None
-        if kind == "tool_result":
-            result = Said("tool")
-            result.parts += self.parts(part.get("content"), f"{field}.content", result)
-            said.take_result(result, part.get("tool_use_id"), None)
-            return None
-        raise Refusal(f"Parts of type {kind!r} can't be read.", f"{field}.type")
+            sent.calls.append(_named_call(part.get("name"), arguments, part.get("id"), field))
+        elif kind == "tool_result":
+            result = self._sent("tool", part.get("content"), f"{field}.content")
+            sent.take_result(result, part.get("tool_use_id"), None)
+        elif kind not in _IGNORED_TYPES:
+            raise Refusal(f"Parts of type {kind!r} can't be read.", f"{field}.type")
 
     def _image(self, part: Any, field: str) -> ImagePart:
         source = part.get("source") if isinstance(part, dict) else None
@@ -177,16 +175,16 @@ def _named_call(name: object, arguments: str, call: object, field: str) -> ToolC
     return ToolCall(name=name, arguments=arguments, id=call if isinstance(call, str) else "")
 
 
-def folded(said: list[Said], tools: tuple[Tool, ...] = ()) -> Conversation:
-    """Templates allow one system message, at the start: later ones become a part of the user's next
-    message, or a message of the user's."""
-    start = next((at for at, each in enumerate(said) if each.role != "system"), len(said))
+def folded(sent: list[SentMessage], tools: tuple[Tool, ...]) -> Conversation:
+    """Templates allow one system message, at the start: later ones go into the user's next message,
+    or become one."""
+    start = next((at for at, each in enumerate(sent) if each.role != "system"), len(sent))
     messages: list[Message] = []
-    if system := "\n\n".join(each.text for each in said[:start] if each.text):
+    if system := "\n\n".join(each.text for each in sent[:start] if each.text):
         messages.append(SystemMessage(text=system))
     notes: list[ContentPart] = []
-    names = {call.id: call.name for each in said for call in each.calls}
-    for each in said[start:]:
+    names = {call.id: call.name for each in sent for call in each.calls}
+    for each in sent[start:]:
         if each.role == "system":
             notes.append(TextPart(text=f"{each.text}\n\n"))
             continue

@@ -1,4 +1,4 @@
-"""Sampling, thinking and format of a request, under the names of all protocols."""
+"""Sampling, thinking and format of a request, under all protocols' names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
-    """The sampling fields of a body. `prefix` is where it is in the request. Raises Refusal."""
+    """`prefix` is the place of `body` in the request. Raises Refusal."""
     values, names = dict[str, Any](), dict[str, str]()
     for ours, theirs in _NAMES.items():
         name = next((name for name in theirs if body.get(name) is not None), None)
@@ -55,7 +55,7 @@ def sampling_of(body: Body, prefix: str = "") -> SamplingParams:
 
 
 def number_of(body: Body, name: str, most: int) -> int | None:
-    """Raises Refusal unless it is a whole number up to `most`, or missing."""
+    """A whole number up to `most`, or None. Raises Refusal."""
     value = _whole(body.get(name))
     if value is not None and (type(value) is not int or not 0 <= value <= most):
         raise Refusal(f"{name} must be a whole number from 0 to {most}.", name)
@@ -63,12 +63,12 @@ def number_of(body: Body, name: str, most: int) -> int | None:
 
 
 def _whole(value: Any) -> Any:
-    """In JSON 1.0 is a whole number, too."""
+    """In JSON 1.0 is whole, too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def thinking_of(body: Body) -> Thinking:
-    """The switch for thinking: the template's own name for it first, then an effort."""
+    """The template's own switch first, then an effort."""
     options, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
     options = options if isinstance(options, dict) else {}
     if isinstance(options.get("enable_thinking"), bool):
@@ -80,7 +80,7 @@ def thinking_of(body: Body) -> Thinking:
 
 
 def effort_of(value: object) -> Thinking:
-    """A switch for thinking, or how much; None for anything else."""
+    """None for what is neither a switch nor an effort."""
     for effort in _EFFORTS:
         if value == effort:
             return effort
@@ -90,7 +90,7 @@ def effort_of(value: object) -> Thinking:
 
 
 def format_of(asked: object, field: str) -> ReplyFormat | None:
-    """A `response_format`, or the like of other protocols. Raises Refusal."""
+    """Raises Refusal."""
     if asked is None:
         return None
     if not isinstance(asked, dict):
@@ -102,7 +102,7 @@ def format_of(asked: object, field: str) -> ReplyFormat | None:
         return ReplyFormat(kind="json")
     if kind != "json_schema":
         raise Refusal(
-            f"{kind!r} is no format; use text, json_object or json_schema.", f"{field}.type"
+            f"{kind!r} is not a format; use text, json_object or json_schema.", f"{field}.type"
         )
     # Chat completions have the schema one level deeper.
     inner = asked.get("json_schema")

@@ -1,4 +1,4 @@
-"""Pictures that clients send as base64, stored as files for the engine. Addresses are refused."""
+"""Pictures that clients send as base64, stored as files for the engine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _DATA = "data:"
 
 
 class Pictures:
-    """One file for equal pictures; those of open requests are never deleted.
-
-    Clients send a conversation's pictures with every request. Thread-safe.
-    """
+    """One file for equal pictures, until the process ends; those of open requests are never
+    deleted. Thread-safe."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self._blobs = BlobStore(folder)
+        # What a killed process has left.
+        self._blobs.clear()
         self._most_bytes = most_bytes
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._used: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def put_url(self, url: object, field: str) -> ImagePart:
-        """The picture in a `data:` address. Raises Refusal for any other."""
+        """Raises Refusal for any address but `data:`."""
         if not isinstance(url, str) or not url[: len(_DATA)].lower() == _DATA:
             raise Refusal(
                 "Pictures must be sent as data URLs; this server opens no addresses and no files.",
@@ -46,7 +46,7 @@ class Pictures:
         return self.put(data, field)
 
     def put(self, encoded: object, field: str) -> ImagePart:
-        """The picture in a base64 text. Raises Refusal. Call `release` for each in the end."""
+        """Raises Refusal. The picture stays until `releasing` lets it go."""
         if not isinstance(encoded, str):
             raise Refusal("A picture must be a text in base64.", field)
         try:
@@ -55,7 +55,7 @@ class Pictures:
             raise Refusal("This picture is not valid base64.", field) from None
         if picture_format(data) is None:
             names = ", ".join(form.name for form in PICTURE_FORMATS)
-            raise Refusal(f"This is no picture that can be read ({names}).", field)
+            raise Refusal(f"This is not a picture in a known format ({names}).", field)
         with self._lock:
             try:
                 digest, path = self._blobs.put(data)
@@ -70,7 +70,7 @@ class Pictures:
 
     @contextlib.contextmanager
     def releasing(self, parts: Iterable[ImagePart]) -> Iterator[None]:
-        """Let go of the pictures of a request at its end; `parts` may grow meanwhile."""
+        """Release a request's pictures at its end; `parts` may grow meanwhile."""
         try:
             yield
         finally:

@@ -1,10 +1,10 @@
-"""Errors as a client gets them: an HTTP status, a message, and the field that is wrong."""
+"""Errors for clients: an HTTP status, a message, and the field that is wrong."""
 
 from __future__ import annotations
 
 from pydantic import ValidationError
 
-from core.api.errors import ErrorInfo, WaymarkError
+from core.api.errors import ErrorInfo, WaymarkError, first_fault
 
 # Errors of the engine that the request itself causes; the rest is the server's trouble.
 _OF_REQUEST = frozenset({
@@ -22,7 +22,7 @@ _RETRY_S = 5
 
 
 class Refusal(WaymarkError, title="The request was refused"):
-    """`field` is a path as in `messages.0.content`; `code` is a word that programs look for."""
+    """`field` is a path as in `messages.0.content`; `code` is for programs."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Refusal(WaymarkError, title="The request was refused"):
 
     @classmethod
     def of_value(cls, error: ValidationError, names: dict[str, str]) -> Refusal:
-        """The refusal for a value; `names` are the client's names of our fields."""
-        first = error.errors(include_url=False, include_input=False)[0]
-        ours, *place = (str(part) for part in first["loc"])
-        return cls(f"{first['msg']}.", ".".join((names.get(ours, ours), *place)))
+        """`names` are the client's names of our fields."""
+        place, words = first_fault(error)
+        ours, dot, inner = place.partition(".")
+        return cls(f"{words}.", f"{names.get(ours, ours)}{dot}{inner}")

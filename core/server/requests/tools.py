@@ -1,4 +1,4 @@
-"""The tools of a request, and whether it must call one, under the names that the protocols have."""
+"""The tools of a request, and whether it must call one, under all protocols' names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MUST = ("required", "any")
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """`must`: the reply has to be calls, of the function `only` if one is named."""
+    """`must`: the reply has to be calls, of `only` if it is named."""
 
     offered: tuple[Tool, ...] = ()
     must: bool = False
@@ -55,7 +55,7 @@ NO_TOOLS = Tools()
 
 
 def tools_of(body: dict[str, Any]) -> Tools:
-    """Raises Refusal. What a hosted service would run itself (a web search) is left out."""
+    """Leaves out what a hosted service would run itself (a web search). Raises Refusal."""
     choice = body.get("tool_choice")
     kind = choice.get("type") if isinstance(choice, dict) else choice
     listed = body.get("tools")
@@ -112,7 +112,7 @@ def _tool(tool: object, field: str) -> Tool | None:
 
 
 def arguments_of(given: object, field: str) -> str:
-    """A call's arguments as a client sends them back: a JSON object, as text or as it is."""
+    """A call's arguments, sent back as a JSON object or as its text."""
     value = given
     if isinstance(given, str):
         try:

@@ -1,4 +1,4 @@
-"""Reads the format of quantised weights from `quantization_config`."""
+"""Reads the format of quantised weights from `quantization_config`, or from ModelOpt's file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ _REORDERED = (True, "group", "dynamic")
 
 
 class Fields:
-    """An object of config.json at `path`; null counts as absent. Methods take the value of the
+    """An object of a JSON `file` at `path`; null counts as absent. Methods take the value of the
     first of `keys` that is there, and raise BrokenConfigError, which names the key, for another
     type."""
 
-    def __init__(self, values: object, path: str) -> None:
+    def __init__(self, values: object, path: str, file: str = "config.json") -> None:
+        self.path, self.file = path, file
         if not isinstance(values, Mapping):
-            raise BrokenConfigError(f'"{path}" in config.json is not an object.')
-        self.path = path
+            raise BrokenConfigError(f"{self.name} is not an object.")
         self._values = {key: value for key, value in values.items() if value is not None}
+
+    @property
+    def name(self) -> str:
+        return f'"{self.path}" in {self.file}'
 
     def whole(self, *keys: str, default: int | None = None) -> int:
         key, value = self._first(keys, default)
@@ -57,17 +61,17 @@ class Fields:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of texts")
         if len(value) > _MAX_NAMES:
-            raise BrokenConfigError(f'"{self.path}.{key}" is too long to be true.')
+            raise BrokenConfigError(f'"{self.path}.{key}" in {self.file} is too long to be true.')
         return tuple(value)
 
     def section(self, key: str) -> Fields:
-        return Fields(self._values.get(key, {}), f"{self.path}.{key}")
+        return Fields(self._values.get(key, {}), f"{self.path}.{key}", self.file)
 
     def sections(self) -> Iterator[tuple[str, Fields]]:
         if len(self._values) > _MAX_NAMES:
-            raise BrokenConfigError(f'"{self.path}" is too long to be true.')
+            raise BrokenConfigError(f"{self.name} is too long to be true.")
         for key, value in self._values.items():
-            yield key, Fields(value, f"{self.path}.{key}")
+            yield key, Fields(value, f"{self.path}.{key}", self.file)
 
     def get(self, key: str) -> Any:
         return self._values.get(key)
@@ -93,7 +97,7 @@ class Fields:
         return keys[0], default
 
     def _wrong(self, key: str, what: str) -> BrokenConfigError:
-        return BrokenConfigError(f'"{self.path}.{key}" in config.json is not {what}.')
+        return BrokenConfigError(f'"{self.path}.{key}" in {self.file} is not {what}.')
 
 
 def _read_fp8(fields: Fields) -> Float8Format:
@@ -139,7 +143,8 @@ def _read_awq(fields: Fields) -> AwqFormat:
 
 
 def _read_modelopt(fields: Fields) -> Float4Format:
-    fields.expect(("nvfp4",), "quant_algo")
+    fields.expect(("nvfp4", "w4a16_nvfp4"), "quant_algo")
+    fields.expect((16,), "group_size", default=16)
     for _, group in fields.section("config_groups").sections():
         group.section("weights").expect((16,), "group_size", default=16)
     return Float4Format(16, ".weight", whole=".weight_scale_2")

@@ -23,12 +23,11 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.weights.container import TensorStream
-from core.weights.memory import allocate
 from core.weights.published.formats import Float4Format
 from core.weights.published.scheme import Scheme
 from core.weights.safetensors_file import StoredTensor
 from core.weights.spec import Shape
-from core.weights.table import HeldTable, Table
+from core.weights.table import Table
 from kernels.blocks.types import GGUFType
 from kernels.linear.blocks import StoredRows
 
@@ -42,6 +41,8 @@ Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 # Reads bytes of a tensor of the folder from a place in it on.
 Read = Callable[[str, int, memoryview], None]
+# The bytes of each row of a tensor, which stay in the file.
+ByteRows = Callable[[str], Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +73,29 @@ class Float4Tensor:
         found = GGUFType.NVFP4 if self.format.whole else GGUFType.MXFP4
         return None if self.shape[-1] % found.block_values else found
 
-    def stream(self, read: Read) -> TensorStream:
+    def stream(
+        self, read: Read, look_up: Callable[[str], Tensor], byte_rows: ByteRows
+    ) -> TensorStream:
         """Raises BrokenWeightsError for a number of the whole matrix that isn't finite."""
-        whole, place = self._whole(read), 0
-
-        def fill_from(place: int, target: Tensor) -> int:
-            for part in target.view(-1, self.format.group_size).split(_MOST_GROUPS):
-                codes, scales = self._groups(read, place, len(part))
-                halves = np.stack((codes & 15, codes >> 4), axis=2).reshape(len(part), -1)
-                numbers = torch.from_numpy(np.take(_E2M1, halves, mode="clip"))
-                part.copy_(numbers.mul_(self._factors(scales, whole)[:, None]))
-                place += len(part)
-            return place
+        whole, place = self._whole(look_up), 0
 
         def fill(target: Tensor) -> None:
             nonlocal place
-            place = fill_from(place, target)
+            for part in target.view(-1, self.format.group_size).split(_MOST_GROUPS):
+                part.copy_(self._numbers(*self._groups(read, place, len(part)), whole))
+                place += len(part)
 
         def table(dtype: torch.dtype) -> Table:
-            rows = allocate(self.shape, dtype)
-            fill_from(0, rows)
-            return HeldTable(rows)
+            codes, scales = byte_rows(self.codes), byte_rows(self.layer + self.format.scales)
+
+            def rows(ids: Tensor) -> Tensor:
+                found = scales(ids.cpu()).numpy().reshape(-1)
+                self._check(found)
+                groups = codes(ids.cpu()).numpy().reshape(-1, self.format.group_size // 2)
+                numbers = self._numbers(groups, found, whole).view(-1, self.shape[-1])
+                return numbers.to(ids.device, dtype)
+
+            return rows
 
         return TensorStream(self.name, fill, table, self._rows(read, whole))
 
@@ -122,15 +125,24 @@ class Float4Tensor:
         return StoredRows(size, fill, torch.from_numpy(scale).expand(size[0]))
 
     def _groups(self, read: Read, first: int, count: int) -> tuple[Bytes, Bytes]:
-        """Raises BrokenWeightsError for a scale of NaN."""
         size = self.format.group_size // 2
         codes, scales = np.empty((count, size), np.uint8), np.empty(count, np.uint8)
         read(self.codes, first * size, codes.data.cast("B"))
         read(self.layer + self.format.scales, first, scales.data)
+        self._check(scales)
+        return codes, scales
+
+    def _check(self, scales: Bytes) -> None:
+        """Raises BrokenWeightsError for NaN."""
         wrong = scales & 0x7F == 0x7F if self.format.whole else scales == 0xFF
         if wrong.any():
             raise BrokenWeightsError(f"A scale of {self.name} is not a finite number.")
-        return codes, scales
+
+    def _numbers(self, codes: Bytes, scales: Bytes, whole: Floats | None) -> Tensor:
+        """[groups, group_size] float32."""
+        halves = np.stack((codes & 15, codes >> 4), axis=2).reshape(-1, self.format.group_size)
+        numbers = torch.from_numpy(np.take(_E2M1, halves, mode="clip"))
+        return numbers.mul_(self._factors(scales, whole)[:, None])
 
     def _factors(self, scales: Bytes, whole: Floats | None) -> Tensor:
         stored = torch.from_numpy(scales)
@@ -140,11 +152,11 @@ class Float4Tensor:
         numbers, number = stored.view(torch.float8_e4m3fn).float(), torch.from_numpy(whole)
         return numbers / number if self.format.divides else numbers * number
 
-    def _whole(self, read: Read) -> Floats | None:
+    def _whole(self, look_up: Callable[[str], Tensor]) -> Floats | None:
         if not self.format.whole:
             return None
-        name, found = self.layer + self.format.whole, np.empty(1, np.float32)
-        read(name, 0, found.data.cast("B"))
+        name = self.layer + self.format.whole
+        found: Floats = look_up(name).reshape(1).numpy()
         with np.errstate(divide="ignore", over="ignore"):
             largest = _LARGEST / found if self.format.divides else _LARGEST * found
             if not np.isfinite([found, largest]).all():
@@ -174,9 +186,7 @@ def find_float4(
     known = scheme.format
     for layer in dict.fromkeys(_layers(tensors, known)):
         if scheme.leaves_out(layer):
-            raise BrokenConfigError(
-                f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
-            )
+            raise BrokenConfigError(f"{scheme.source} lists {layer} as not quantised, but it is.")
         found = Float4Tensor(layer, _shape(tensors, known, layer), known)
         if found.name in tensors and found.name not in found.parts:
             kind = tensors[found.name].dtype

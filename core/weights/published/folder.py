@@ -7,6 +7,7 @@ An index may name only safetensors files, without a path; weights that could run
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import closing
@@ -15,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from core.api.errors import (
@@ -35,11 +37,13 @@ from core.weights.container import (
     TensorStream,
     changed,
     facts_of,
+    unreadable,
 )
 from core.weights.published.float4 import find_float4
-from core.weights.published.scheme import read_scheme
+from core.weights.published.scheme import MODELOPT, announced, read_scheme
 from core.weights.safetensors_file import HeaderBudget, WeightsFile, read_header
 from core.weights.stream import OpenFiles, look_up, stream_file
+from core.weights.table import FileTable, Table
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -81,6 +85,8 @@ class ModelFolder(Container):
             if not (path / CONFIG).exists():
                 _refuse_gguf(path)
             config = read_object(path / CONFIG, BrokenConfigError)
+            if not announced(config) and (path / MODELOPT).is_file():
+                config[MODELOPT] = read_object(path / MODELOPT, BrokenConfigError)
             return ModelFolder(path, config, _weights_files(path, check), check)
         except OSError as error:
             raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
@@ -121,9 +127,18 @@ class ModelFolder(Container):
             def read(name: str, start: int, view: memoryview) -> None:
                 files.read(self._file_of[name].path, self._entries[name].start + start, view)
 
+            def byte_rows(name: str) -> Table:
+                path, entry = self._file_of[name].path, self._entries[name]
+                shape = entry.shape[0], math.prod(entry.shape[1:])
+                try:
+                    file = files.file(path)
+                    return FileTable(file, entry.start, shape, torch.uint8, torch.uint8)
+                except OSError as error:
+                    raise unreadable(path, error) from error
+
             for each in self._float4.values():
                 if each.name in names:
-                    take(each.stream(read))
+                    take(each.stream(read, self.look_up, byte_rows))
             finish()
         if self._float4 and self.facts() != self._opened:
             raise changed(self.path.name)

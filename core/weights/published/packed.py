@@ -71,15 +71,13 @@ def packed_layer(
     if scheme.leaves_out(layer):
         if plain:
             return None
-        raise BrokenConfigError(
-            f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
-        )
+        raise BrokenConfigError(f"{scheme.source} lists {layer} as not quantised, but it is.")
     known = scheme.format
     if isinstance(known, Float4Format) or (_WEIGHT not in known.names and name in stored):
         kinds = [stored[name].dtype] if name in stored else []
         raise BrokenWeightsError(
             f"{layer} is stored as {', and as '.join(kinds + marks[:1])}: that is not how "
-            f"{known.title} weights are, which config.json announces."
+            f"{known.title} weights are, which {scheme.source} announces."
         )
     return _packed_layer(known, layer, (spec.shape[0], spec.shape[1]), marks, stored)
 

@@ -1,5 +1,7 @@
 """`quantization_config` of config.json: the format, and the modules that were not quantised.
 
+Older exports of ModelOpt say this in a file of their own.
+
 Modules are listed by name or by regular expression. Python's own matcher can take for ever over
 `(\\w+\\.?)+X`, and nothing can interrupt it. So repetitions and alternatives are followed here, all
 ways at once, in a time bounded by the lengths of pattern and name.
@@ -27,6 +29,8 @@ _MOST_CHARACTERS = 200
 # Nested repetitions: each level may go through the whole name for each character.
 _MOST_REPEATS = 3
 _MOST_LEVELS = 30
+# ModelOpt's file. A folder's config has its contents under this key.
+MODELOPT = "hf_quant_config.json"
 # Levels of a model that lists of modules may leave out: the same layer is `layers.0.mlp` under
 # `model`, `language_model`, `model.language_model` or nothing.
 _ROOTS = ("model.", "language_model.")
@@ -41,6 +45,8 @@ class Scheme:
     format: Format | Float4Format
     names: frozenset[str] = frozenset()
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
+    source: str = ""
+    """The place that says so, for messages."""
 
     def leaves_out(self, module: str) -> bool:
         levels = _from_root(module).split(".")
@@ -63,7 +69,8 @@ def read_scheme(
             f'The weights are quantised as "{method[:40]}". Waymark reads plain weights and: '
             f"{', '.join(READERS)}."
         )
-    listed = fields.names("modules_to_not_convert", "ignored_layers") + fields.names("ignore")
+    listed = fields.names("modules_to_not_convert", "ignored_layers")
+    listed += fields.names("ignore", "exclude_modules")
     sources = [name.removeprefix("re:") for name in listed if name.startswith("re:")]
     if method == "gptq":
         dynamic = fields.section("dynamic").sections()
@@ -73,18 +80,33 @@ def read_scheme(
         format=reader(fields),
         names=frozenset(name for name in names if name),
         patterns=Patterns(sources, check),
+        source=fields.name,
     )
 
 
-def _find(config: Mapping[str, Any]) -> Fields | None:
+def announced(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The objects of config.json that describe quantised weights, with their keys."""
     text = config.get("text_config")
     places = [("quantization_config", config), ("compression_config", config)]
     if isinstance(text, dict):
         places.append(("quantization_config", text))
-    found = [(key, values[key]) for key, values in places if values.get(key) not in (None, {})]
+    return [(key, values[key]) for key, values in places if values.get(key) not in (None, {})]
+
+
+def _find(config: Mapping[str, Any]) -> Fields | None:
+    found = announced(config)
     if any(values != found[0][1] for _, values in found):
         raise BrokenConfigError('config.json has two "quantization_config" that differ.')
-    return Fields(found[0][1], found[0][0]) if found else None
+    if found:
+        return Fields(found[0][1], found[0][0])
+    if MODELOPT not in config:
+        return None
+    values = Fields(config[MODELOPT], MODELOPT).get("quantization")
+    if isinstance(values, dict):
+        values = {**values, "quant_method": "modelopt"}
+    fields = Fields(values, "quantization", MODELOPT)
+    # A folder whose KV cache alone is to be quantised names no algorithm for weights.
+    return None if fields.get("quant_algo") is None else fields
 
 
 def _from_root(name: str) -> str:

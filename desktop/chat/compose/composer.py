@@ -1,4 +1,4 @@
-"""The composer of messages, with its buttons."""
+"""The composer of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from PySide6.QtGui import QImage, QMouseEvent, QResizeEvent
 from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.compose.chat_options import ComposerFormat
-from desktop.chat.compose.message_editor import PAUSE_MS, DraftEditor
+from desktop.chat.compose.composer_text import PAUSE_MS
+from desktop.chat.compose.message_editor import DraftEditor
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.message_queue import QueuedMessages
 from desktop.documents.documents import DocumentController
@@ -73,7 +74,7 @@ class Composer(DraftEditor):
         self._take_draft()
 
     def suggest(self, text: str, instead_of: Container[str]) -> None:
-        """Replace an earlier suggestion and its pictures, but never text of the user."""
+        """Replaces an earlier suggestion and its pictures, never the user's text."""
         typed = self.text.toPlainText()
         self.text.setFocus()
         if typed.strip() and typed != self._suggested:
@@ -99,14 +100,11 @@ class Composer(DraftEditor):
         self.text.setFocus()
 
     def keep(self) -> None:
-        """Copy the text into the draft, which is stored if it has changed."""
+        """Copy the text into the draft, and store what has changed."""
         text = self.text.toPlainText()
         if text != self._draft.text:
             self._draft.text = text
             self._chat.keep_draft(self._draft)
-
-    def mark_instructions(self, given: bool) -> None:
-        self.instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
         self.setProperty("active", "true" if active else "false")

@@ -1,4 +1,4 @@
-"""The page before a conversation: what to do, and samples to try."""
+"""The page before a conversation, with samples to try."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ class EmptyPage(QWidget):
         self._words.setText(f"{ask}\n{words}")
 
     def show_samples(self, demo: bool) -> None:
-        """Other models than the demo model get only the first few."""
         self._demo = demo
         self._shown = self._samples if demo else self._samples[:FEW_SAMPLES]
         side = ICON_PX if demo else LARGE_ICON_PX
@@ -216,7 +215,7 @@ def default_words(model: ModelInfo) -> str:
 
 
 def samples() -> tuple[tuple[str | None, str], ...]:
-    """Pictures, with questions that the demo model can answer."""
+    """Pictures and questions that the demo model can answer."""
     return (
         ("three-shapes.png", tr("What is in the picture?")),
         ("four-shapes.png", tr("What colour is the star?")),

@@ -1,1 +1,1 @@
-"""Structured replies: JSON text, read within bounds and shown as a table or a tree."""
+"""Replies in JSON, read within bounds and shown as a table or tree."""

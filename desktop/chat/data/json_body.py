@@ -1,4 +1,4 @@
-"""A reply in JSON: its source while it grows, then also a table or tree."""
+"""A reply in JSON: its source, and once complete a table or tree."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ NOWHERE = QModelIndex()
 
 
 class DataItems(QAbstractItemModel):
-    """A table, or a tree without `columns`. Immutable."""
+    """A tree, or with `columns` a table."""
 
     def __init__(self, root: Item, columns: tuple[str, ...]) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ SLACK = 12
 
 
 class DataView(QTreeView):
-    """Grows with its rows up to a limit; otherwise the wheel scrolls the page."""
+    """Its height is limited by a number of rows; below it the wheel scrolls the page."""
 
     def __init__(self, items: DataItems, parent: QWidget) -> None:
         super().__init__(parent)
@@ -243,7 +243,7 @@ class DataView(QTreeView):
         self._line_up()
 
     def _open(self) -> None:
-        """Expand level by level while few rows are shown."""
+        """Expand levels while few rows are shown."""
         if self._items.is_table:
             return
         rows, level = len(self._items.root.below), self._items.root.below

@@ -1,4 +1,4 @@
-"""One block of prose or plain text: read-only, as high as its text, loads nothing."""
+"""A block of prose or plain text: read-only, as high as its text; loads nothing."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from desktop.chat.markdown.text_selection import owner_of, text_selection
 from desktop.formulas.formulas import Illustrated, Picture, Source, formulas
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import set_tip
+from desktop.widgets.plain_text import utf16_length
 from desktop.widgets.web_address import hover_words
 
 LONGEST_WORD = 1_000
@@ -48,15 +49,13 @@ class SealedDocument(QTextDocument):
     def loadResource(self, type: int, name: QUrl | str) -> object:
         picture = self.pictures.get(name.toString() if isinstance(name, QUrl) else name)
         if picture is None:
-            return _nothing(type)
+            return nothing(type)
         owner = self.parent()
         density = owner.devicePixelRatioF() if isinstance(owner, QWidget) else 1.0
         return picture.image(theme.colours().text, density)
 
 
 class BlockText(QTextBrowser):
-    """Its owner opens links."""
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._wished_width = WIDEST
@@ -85,7 +84,7 @@ class BlockText(QTextBrowser):
         formulas().ready.connect(self._on_formulas)
 
     def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
-        """Too complex a block is shown as plain text."""
+        """Shows plain text if it is too complex."""
         html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)
@@ -121,7 +120,7 @@ class BlockText(QTextBrowser):
             self._recolour_later()
 
     def _show(self, fill: Callable[[], None]) -> None:
-        """Keep the selection if the text only grew or its formulas were drawn."""
+        """Keep the selection if the text grew or formulas were drawn."""
         old = self.textCursor()
         selected = (old.anchor(), old.position()) if old.hasSelection() else ()
         drawn = self._drawn_formulas() if selected else []
@@ -166,15 +165,15 @@ class BlockText(QTextBrowser):
         return "".join(chain(*zip_longest(text.split(PICTURE), drawn, fillvalue="")))
 
     def _drawn_formulas(self) -> list[tuple[int, int]]:
-        """The place of each formula, and how much longer its source is."""
+        """The place of each, and how much longer its source is."""
         found = self._formulas_in(self.document().toRawText(), 0)
-        return [(place, _units(written) - 1) for place, written in found]
+        return [(place, utf16_length(written) - 1) for place, written in found]
 
     def _formulas_in(self, text: str, place: int) -> Iterator[tuple[int, str]]:
-        """Places and sources of the drawn formulas of a text at this place."""
+        """Places and sources of formulas in a text at this place."""
         at = QTextCursor(self.document())
         for piece in text.split(PICTURE)[:-1]:
-            place += _units(piece)
+            place += utf16_length(piece)
             at.setPosition(place + 1)
             picture = self._document.pictures.get(at.charFormat().toImageFormat().name())
             yield place, picture.written if picture else PICTURE
@@ -217,7 +216,7 @@ class BlockText(QTextBrowser):
         set_tip(self, hover_words(url.toString(QUrl.ComponentFormattingOption.FullyEncoded)))
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
-        return _nothing(type)
+        return nothing(type)
 
     def sizeHint(self) -> QSize:
         return QSize(self._wished_width, self.height())
@@ -257,13 +256,8 @@ def _shown(place: int, drawn: Sequence[tuple[int, int]]) -> int:
     return place
 
 
-def _units(text: str) -> int:
-    """The length in UTF-16, in which Qt counts."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _nothing(kind: int) -> object:
-    """A transparent pixel, or no bytes: Qt would open a file for a null or empty picture."""
+def nothing(kind: int) -> object:
+    """Qt would open a file for a null picture or no value."""
     if kind != QTextDocument.ResourceType.ImageResource.value:
         return b""
     pixel = QImage(1, 1, QImage.Format.Format_ARGB32)

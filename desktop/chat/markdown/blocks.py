@@ -1,6 +1,6 @@
-"""Finds the top-level blocks of a Markdown text.
+"""The top-level blocks of a Markdown text.
 
-A list that contains code becomes several blocks, so that its code is drawn like any other.
+A list with code is several blocks, so that its code is drawn like any other.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`source` is Markdown for prose, else the bare text. `continues`: part of the same code block
-    as the one before. `depth`: of list items around it."""
+    """`source` is Markdown for prose, else bare text. `continues`: the code of the block before
+    goes on. `depth`: list items around it."""
 
     kind: Literal["prose", "code", "plain"]
     source: str
@@ -40,7 +40,7 @@ class Block:
     depth: int = 0
 
     def extends(self, before: Block | None) -> bool:
-        """True if this is the code that was `before`, with more text or a closed fence."""
+        """True for the code of `before` with more text or a closed fence."""
         if before is None or self.kind != "code":
             return False
         known = (before.kind, before.language, before.depth)
@@ -67,7 +67,7 @@ class Found:
 
 @lru_cache(maxsize=1)
 def find_blocks(text: str) -> tuple[Found, ...]:
-    """Cached: a full block is looked at for its end, and for where to split it."""
+    """Cached: a full block is searched for its end, and for where to split it."""
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     found = []
@@ -108,7 +108,7 @@ def _has_code(node: SyntaxTreeNode) -> bool:
 
 
 def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int) -> list[Block]:
-    """The code of a list, and the prose between. Changes `lines`. `indent`: columns before the
+    """The code of a list, and the prose between; changes `lines`. `indent`: columns before the
     marks."""
     blocks: list[Block] = []
     begin, end = _lines(tree)

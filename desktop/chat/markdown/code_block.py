@@ -44,7 +44,7 @@ TAIL_LINE = 80
 class CodeText(LongText):
     """Never wrapped; growing code lays out only its new part.
 
-    Shift and the wheel scroll a short one sideways; up and down belong to the page.
+    Shift and the wheel scroll sideways; up and down belong to the page.
     """
 
     longest_line = LONGEST_LINE
@@ -73,8 +73,8 @@ class CodeText(LongText):
         self.blockCountChanged.connect(self.fit)
 
     def set_code(self, code: str, grows: bool = False, extends: bool = False) -> None:
-        """While it `grows`, follow its end unless the reader has scrolled up. `extends`: it begins
-        with the code given last, or is shorter."""
+        """While it `grows`, the view follows its end unless the reader scrolled up. `extends`: it
+        begins with the last code."""
         bar = self.verticalScrollBar()
         self._follows = grows and bar.value() == bar.maximum()
         skipped = self._tail_start(code) if grows else 0
@@ -96,7 +96,7 @@ class CodeText(LongText):
         self.fit()
 
     def shows_tail(self) -> bool:
-        """True while only the end of endless growing lines is shown."""
+        """True while only the end of long growing lines is shown."""
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:
@@ -218,7 +218,7 @@ class CodeBlock(QFrame):
         grows: bool = False,
         extends: bool = False,
     ) -> None:
-        """Coloured once `closed`. `grows` and `extends`: see `CodeText`."""
+        """Coloured once `closed`; see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")

@@ -1,18 +1,21 @@
-"""Markdown as HTML and as plain text, for the clipboard and for exports."""
+"""Markdown as HTML and plain text, for the clipboard and exports."""
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QGuiApplication
 
 from desktop.chat.markdown.parser import FOOTNOTE_REF, MATH, make_parser
 
 
 def html_parser() -> MarkdownIt:
-    """`render` gives HTML that fetches nothing, with formulas as written."""
+    """Its HTML fetches nothing, and has formulas as written."""
     # A picture that a text names would be fetched.
     parser = make_parser().disable("image")
     for kind in (MATH, FOOTNOTE_REF):
@@ -56,6 +59,17 @@ def plain_text(text: str) -> str:
             case "paragraph_close" | "heading_close":
                 written.append("\n\n")
     return "".join(written).strip()
+
+
+async def copy(text: str, rich: bool) -> None:
+    """To the clipboard, as plain text and if `rich` also as HTML."""
+    # Parsing a long text takes longer than the window may wait.
+    run = asyncio.get_running_loop().run_in_executor
+    data = QMimeData()
+    data.setText(await run(None, plain_text, text))
+    if rich:
+        data.setHtml(await run(None, html_parser().render, text))
+    QGuiApplication.clipboard().setMimeData(data)
 
 
 def _inline(tokens: Sequence[Token]) -> str:

@@ -1,4 +1,4 @@
-"""Syntax colours of code by Pygments, in short steps."""
+"""Syntax colours by Pygments, in short steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
 from desktop.threads import DaemonExecutor
+from desktop.widgets.plain_text import utf16_length
 
 # Where in a line (in UTF-16 units, as Qt counts), how long, and the name of a colour.
 Span = tuple[int, int, str]
@@ -80,7 +81,7 @@ class Highlighting:
                 if number:
                     lines.append([])
                     column = 0
-                length = len(piece.encode("utf-16-le")) // 2
+                length = utf16_length(piece)
                 if colour and length:
                     lines[-1].append((column, length, colour))
                     count += 1
@@ -96,7 +97,7 @@ def _is_small(code: str) -> bool:
 
 
 def is_loaded(language: str) -> bool:
-    """False until a thread has loaded the language's lexer, which takes up to 100 ms."""
+    """False while a thread loads the lexer, which takes up to 100 ms."""
     return _loading(language.lower()).done()
 
 

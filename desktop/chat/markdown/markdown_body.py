@@ -1,4 +1,4 @@
-"""A message's Markdown, which may grow: only changed blocks are drawn again.
+"""A message's Markdown: only changed blocks are drawn again.
 
 Long texts are parsed and drawn in steps; a very long one is shown in pages.
 """
@@ -70,8 +70,7 @@ class MarkdownBody(WholeText):
         self.num_renders = 0  # for tests
 
     def append(self, text: str) -> None:
-        """Only the last block is drawn again; after `finish` the whole text, as its last block may
-        continue."""
+        """Draws the last block again; after `finish` all, as the last block may go on."""
         if self._finished and self._pieces:
             self._restart(self.text())
         self._pieces.append(text)
@@ -111,7 +110,7 @@ class MarkdownBody(WholeText):
         return list(dict.fromkeys(self._widgets))
 
     def shed(self, count: int) -> bool:
-        """Delete up to `count` widgets; False once none is left."""
+        """Delete up to `count` widgets; False if none is left."""
         pace().forget(self._go_on)
         old = self._widgets[-count:]
         del self._widgets[-count:], self._shown[-count:]

@@ -1,4 +1,4 @@
-r"""The Markdown parser: CommonMark with formulas, task lists, footnotes and three HTML tags.
+r"""CommonMark with formulas, task lists, footnotes and three HTML tags.
 
 `\(...\)`, `\[...\]` and `$$...$$` are formulas; `$...$` only if it looks like one. `<sub>`, `<sup>`
 and `<br>` are the only tags.
@@ -49,7 +49,7 @@ def make_parser() -> MarkdownIt:
 
 
 def _math_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A formula of several lines must not become a list or a heading."""
+    """Formulas of several lines must not become lists or headings."""
     if state.is_code_block(first):
         return False
     start = state.bMarks[first] + state.tShift[first]

@@ -1,4 +1,4 @@
-"""Turns a Markdown block into HTML for Qt's text documents.
+"""Markdown blocks as HTML for Qt's text documents.
 
 Nothing a model writes loads anything: pictures become alt text and address, only http and https
 addresses become links, and HTML is text.
@@ -160,7 +160,7 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
 
 
 def reads_to_left(text: str) -> bool:
-    """True if its first letter is of a script from right to left."""
+    """Judged by the script of its first letter."""
     kinds = (bidirectional(letter) for letter in text[:FIRST_LETTERS])
     return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
 

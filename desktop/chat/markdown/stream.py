@@ -1,4 +1,4 @@
-"""Splits growing Markdown into blocks, and parses only the last block again.
+"""Splits growing Markdown into blocks; only the last block is parsed again.
 
 A block is closed once a later one has begun on a complete line. Limits keep the cost of hostile
 text proportional to its length.
@@ -55,7 +55,7 @@ class BlockStream:
         self._scanned = 0  # how much of that code was searched for its end
 
     def append(self, text: str, more: bool = False) -> None:
-        """Costs its length and the open block; if `more` comes, skip `open`."""
+        """Parses the text and the open block; if `more` comes, `open` isn't updated."""
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
@@ -82,7 +82,7 @@ class BlockStream:
         self._fence, self._continues = None, False
 
     def patience(self) -> int:
-        """Characters to wait for before the open blocks are parsed again."""
+        """Characters to wait for before parsing the open blocks again."""
         is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
         return int(len(self._tail) * GROWTH) if is_large else 0
 
@@ -109,7 +109,7 @@ class BlockStream:
             self._close_piece()
 
     def _close_prose(self) -> bool:
-        """Returns whether that begins code."""
+        """Returns whether code begins."""
         found = find_blocks(self._tail[: self._tail.rfind("\n") + 1])
         # A table that is too large is code up to the next empty line.
         large = next((at for at, each in enumerate(found) if each.is_large_table), None)

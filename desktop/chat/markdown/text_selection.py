@@ -1,4 +1,4 @@
-"""One selection over all text fields of a message, held by the fields' own cursors."""
+"""One selection over all text fields of a message, held by their cursors."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _JUMPS = (Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_PageUp, Qt.Key.Key_PageDow
 
 
 class WholeText(QWidget):
-    """A text of several fields, which are selected together."""
+    """Fields that are selected together."""
 
 
 class TextOwner(QFrame):
-    """A widget around texts, which adds entries to their menu."""
+    """Adds entries to the menu of the texts in it."""
 
     def add_entries(self, menu: QMenu) -> None:
         pass
@@ -53,7 +53,7 @@ class TextOwner(QFrame):
 
 
 class TextSelection(QObject):
-    """Mouse, keys and context menu of read-only text in a `WholeText`."""
+    """Mouse, keys and context menu of read-only texts."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ Match = tuple[TextField, QTextCursor]
 
 
 class FindBar(QFrame):
-    """Counts matches in the source until a message is drawn. A match that isn't drawn, like a
+    """Counts matches in the source until a message is drawn. A match that isn't drawn, as in a
     link's address, isn't marked."""
 
     closed = Signal()
@@ -86,7 +86,7 @@ class FindBar(QFrame):
         self._field.selectAll()
 
     def look_for(self, words: str, place: int) -> None:
-        """Show the message's first match, or the message if it has none."""
+        """Show the message's first match, else the message."""
         self.begin()
         self._field.setText(words)
         self._later.stop()
@@ -137,7 +137,7 @@ class FindBar(QFrame):
         self._seek()
 
     def _seek(self) -> None:
-        """Show the current match, later if it is not drawn yet."""
+        """Show the current match once it is drawn."""
         self._again.stop()
         place = self._place
         if place is None:

@@ -1,4 +1,4 @@
-"""The base of user messages and replies in the transcript: the row, its buttons and actions."""
+"""A message in the transcript: the base of user messages and replies, and their buttons."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ MenuEntry: TypeAlias = tuple[str, Callable[[], object]]
 
 
 class MessageRow(TextOwner):
-    """Subclasses place `bar`, and `_editor` during an edit. Their hooks raise NotImplementedError
-    here, because a class of Qt can't be an ABC."""
+    """Subclasses place `bar`, and `_editor` during an edit. Hooks raise NotImplementedError,
+    because a class of Qt can't be an ABC."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class MessageRow(TextOwner):
         return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
-        """Show these only while the pointer or focus is on the message; they keep their room."""
+        """Show them only while the pointer or focus is on the message; they keep their room."""
         self._hidden = QGraphicsOpacityEffect(buttons)
         self._hidden.setOpacity(0.0)
         buttons.setGraphicsEffect(self._hidden)
@@ -207,8 +207,6 @@ class MessageRow(TextOwner):
 
 
 class MessageBar(QWidget):
-    """`again` edits a message, or regenerates a reply."""
-
     def __init__(self, is_reply: bool) -> None:
         super().__init__()
         self.before = IconButton("chevron_left", tr("Show the previous version"), name="turnBack")
@@ -243,7 +241,7 @@ class MessageBar(QWidget):
             row(None, *versions, self.copy, self.again, self.fork, self.more, of=self, spacing=2)
 
     def entries(self, parent: QObject) -> list[QAction]:
-        """None while the bar is hidden."""
+        """Empty while the bar is hidden."""
         layout = self.layout()
         assert layout is not None
         entries: list[QAction] = []

@@ -1,4 +1,4 @@
-"""Parts of a reply that open: the line of its numbers, and its reasoning."""
+"""Parts of a reply that open: its numbers and its reasoning."""
 
 from __future__ import annotations
 

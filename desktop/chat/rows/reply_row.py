@@ -7,9 +7,10 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from desktop import theme
-from desktop.chat.compose.message_editor import PAUSE_MS, ComposerText
+from desktop.chat.compose.composer_text import PAUSE_MS, ComposerText
+from desktop.chat.data.formats import Formats
 from desktop.chat.data.json_body import SOURCE, JsonBody
-from desktop.chat.data.reading import Formats, Reading
+from desktop.chat.data.reading import Reading
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.rows.message_row import MessageRow
@@ -212,17 +213,24 @@ class ReplyEditor(QFrame):
         self._save = Button(
             save, name="editReplySave", style="primary", spoken=save, tip=tr("Save (Ctrl+Enter)")
         )
-        column(self.text, row(None, self._cancel, self._save), of=self, spacing=6)
+        self._notice = Label(name="editReplyNotice", style="warning small", wraps=True)
+        self._notice.hide()
+        buttons = row(None, self._cancel, self._save)
+        column(self.text, self._notice, buttons, of=self, spacing=6)
         self.text.setPlainText(draft.text)
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(lambda: self.typed.emit(draft.text))
         self.text.textChanged.connect(self._on_typed)
+        self.text.refused.connect(self._notice.say)
+        refused = tr("Not added: a reply can't have pictures or documents.")
+        self.text.data_given.connect(lambda: self._notice.say(refused))
         self.text.send_asked.connect(self._on_save)
         self._save.clicked.connect(self._on_save)
         self._cancel.clicked.connect(self.left)
         self.text.left.connect(self.left)
 
     def _on_typed(self) -> None:
+        self._notice.say("")
         # A long text arrives in steps; reading all of it at each would take long.
         if self.text.is_complete():
             self._draft.text = self.text.toPlainText()

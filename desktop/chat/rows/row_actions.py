@@ -1,4 +1,4 @@
-"""Actions on messages of the transcript: one signal each."""
+"""Actions on messages of the transcript."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DeedKind: TypeAlias = Literal[
 
 
 class Deed(NamedTuple):
-    """An action on a message that takes time."""
+    """An action that takes time."""
 
     kind: DeedKind
     message: int
@@ -34,7 +34,7 @@ class RowActions(QObject):
     `delete_asked(message, answers)`: also the replies to it. `insert_asked(message, above)`.
     `reply_typed`: the user paused while editing a reply. `take_over_asked`: move what follows
     another version here. `copy_asked(text, rich)`. `open_document_asked(document, choose)`: see
-    `DraftEditor`; None shows it only.
+    `DraftEditor`; None only shows it.
     """
 
     edit_asked = Signal(int, str)

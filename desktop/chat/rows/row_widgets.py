@@ -1,4 +1,4 @@
-"""The row widgets of the transcript: which messages have one, and where rows are."""
+"""The row widgets of the transcript, and where rows are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from PySide6.QtWidgets import QWidget
 
-from desktop.chat.data.reading import Formats
+from desktop.chat.data.formats import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.rows.reply_row import ReplyRow, Unfolded
@@ -49,7 +49,7 @@ class RowPlaces:
         return max(0, self._all_tops()[-1] - self._gap)
 
     def at(self, y: int) -> int:
-        """Includes the gap below a row; call only if there are rows."""
+        """Includes the gap below a row; there must be rows."""
         return min(max(0, bisect_right(self._all_tops(), y) - 1), len(self._heights) - 1)
 
     def between(self, top: int, bottom: int) -> range:
@@ -70,7 +70,7 @@ SHED_AT_ONCE = 16
 
 
 class RowWidgets(RowActions):
-    """Makes rows one at a time and deletes them in steps; keys are places of messages."""
+    """Makes rows one at a time and deletes them in steps; keys are places."""
 
     def __init__(self, viewport: QWidget, drafts: Drafts, formats: Formats) -> None:
         super().__init__(viewport)

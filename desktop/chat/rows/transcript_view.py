@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QMouseEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainTextEdit, QWidget
 
-from desktop.chat.data.reading import Formats
+from desktop.chat.data.formats import Formats
 from desktop.chat.drafts import Drafts
 from desktop.chat.markdown.text_selection import TextField, text_selection
 from desktop.chat.rows.row_widgets import RowPlaces, RowWidget, RowWidgets
@@ -33,7 +33,7 @@ LONGEST_GUESS_PX = 20_000
 class TranscriptView(QAbstractScrollArea):
     """Follows the end while the reader is there.
 
-    Only messages near the visible part have widgets, so a long chat costs what a short one does;
+    Only messages near the visible part have widgets, so long chats cost as much as short ones;
     others have a known or guessed height.
     """
 
@@ -85,7 +85,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Scroll it to the middle of the view."""
+        """Scroll it to the middle."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
@@ -167,7 +167,7 @@ class TranscriptView(QAbstractScrollArea):
                 row.notice()
 
     def _arrange(self, anchor: tuple[int, int] | None = None) -> None:
-        """Keep what the reader looks at in its place."""
+        """Keep what the reader looks at in place."""
         if self._arranging:
             return
         self._arranging = True
@@ -197,7 +197,7 @@ class TranscriptView(QAbstractScrollArea):
         self._offer_jump()
 
     def _keep_range(self, end: int) -> None:
-        """Give up the kept range once the version turned to is drawn."""
+        """Keep the scroll range until the version turned to is drawn."""
         widget = self.messages.at(self._turned) if self._kept_range else None
         if widget is not None and not widget.is_drawn():
             return

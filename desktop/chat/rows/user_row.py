@@ -1,4 +1,4 @@
-"""A user's message in the transcript: pictures, text, and editing in place."""
+"""A user's message in the transcript, and editing in place."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ NARROWEST_CODE = 160
 
 
 class UserRow(MessageRow):
-    """A `MessageEditor` replaces it during an edit."""
-
     def __init__(self, row: Row, drafts: Drafts, actions: RowActions, formatted: bool) -> None:
         super().__init__(row, "user", actions, drafts)
         self._line = LeftOutLine()
@@ -130,7 +128,7 @@ class UserRow(MessageRow):
 
 
 class UserText(WholeText):
-    """Markdown, or plain as typed; a very long one in a field. `laid_out()`: its width changes."""
+    """Markdown, or as typed; a very long one in a field. `laid_out()`: its width changes."""
 
     laid_out = Signal()
 
@@ -212,7 +210,7 @@ def _field(text: str) -> LongText:
 
 
 class LeftOutLine(QWidget):
-    """Marks where the prompt begins, with a button to undo that."""
+    """Marks where the prompt begins; a button undoes that."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""The pictures and documents of messages and drafts.
+"""Pictures and documents of messages and drafts.
 
-A picture's bytes are a file named by its digest (`BlobStore`). A document's extracted text is
-stored once.
+A picture's bytes are a file named by its digest; a document's text is stored once.
 """
 
 from __future__ import annotations
@@ -20,24 +19,17 @@ PART_END = "\f"
 
 
 class Attached(NamedTuple):
-    """`text` is the owner's, with a line for each damaged picture or document."""
+    """`text` is the owner's, with a line for each damaged attachment."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
     documents: tuple[Document, ...] = ()
 
 
-def document_of(
-    name: str,
-    paged: bool,
-    text: str,
-    chosen: tuple[int, ...] | None = None,
-    tokens: int | None = None,
-    source: str = "",
-) -> Document:
+def document_of(name: str, paged: bool, text: str, source: str = "") -> Document:
     """A form feed separates the parts of `text`."""
     digest = hashlib.sha256(f"{int(paged)}{text}".encode()).hexdigest()
-    return Document(digest, name, paged, tuple(text.split(PART_END)), chosen, tokens, source)
+    return Document(digest, name, paged, tuple(text.split(PART_END)), source=source)
 
 
 def attach(
@@ -49,13 +41,13 @@ def attach(
             " ON CONFLICT (digest) DO NOTHING",
             (picture.digest, *picture.size, picture.thumbnail),
         )
-        resized = picture.resized or (None, None)
+        resized, name = picture.resized or (None, None), fields.storable(picture.name)
         connection.execute(
             f"INSERT INTO {kind}_pictures VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (owner, place, picture.digest, picture.name, *resized, picture.tokens),
+            (owner, place, picture.digest, name, *resized, picture.tokens),
         )
     for place, document in enumerate(each for each in shown if isinstance(each, Document)):
-        text = PART_END.join(document.parts)
+        text, name = PART_END.join(document.parts), fields.storable(document.name)
         # A text without a source may be a mark of damage: reading the file again repairs it.
         connection.execute(
             "INSERT INTO documents (digest, paged, text, source) VALUES (?, ?, ?, ?)"
@@ -66,7 +58,7 @@ def attach(
         chosen = None if document.chosen is None else json.dumps(document.chosen)
         connection.execute(
             f"INSERT INTO {kind}_documents VALUES (?, ?, ?, ?, ?, ?)",
-            (owner, place, document.digest, document.name, chosen, document.tokens),
+            (owner, place, document.digest, name, chosen, document.tokens),
         )
 
 
@@ -91,7 +83,7 @@ def attached(connection: sqlite3.Connection, kind: OwnerKind, owner: int, text: 
 
 
 def extracted(connection: sqlite3.Connection, source: str) -> Document | None:
-    """Find a document by its file's digest; it has no name."""
+    """Find a document, without its name, by its file's digest."""
     row = connection.execute(
         "SELECT digest, '', NULL, NULL, paged, text, source FROM documents WHERE source = ?",
         (source,),
@@ -113,7 +105,6 @@ def collect_pictures(connection: sqlite3.Connection) -> set[str]:
 
 
 def collect_documents(connection: sqlite3.Connection) -> None:
-    """Delete documents of no message and no draft."""
     connection.execute(
         "DELETE FROM documents WHERE digest NOT IN (SELECT digest FROM message_documents"
         " UNION SELECT digest FROM draft_documents)"

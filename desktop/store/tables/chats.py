@@ -28,7 +28,7 @@ TRASH_S = TRASH_DAYS * 86_400.0
 
 
 class ForgetRow(NamedTuple):
-    """A key that the engine has to forget; None for everything."""
+    """None for everything."""
 
     number: int
     key: str | None
@@ -39,7 +39,7 @@ def new_key() -> str:
 
 
 def title_from(text: str) -> str:
-    """Uses the first words of a message."""
+    """The first words."""
     words = " ".join(text[: 4 * TITLE_LENGTH].split())
     if len(words) <= TITLE_LENGTH:
         return words or UNTITLED
@@ -48,7 +48,7 @@ def title_from(text: str) -> str:
 
 
 def title_of(reply: str) -> str:
-    """Cleans the first line that a model wrote; '' if it is too long or empty."""
+    """A cleaned first line; '' if it is too long or empty."""
     for line in reply.strip()[: 2 * LONGEST_TITLE].splitlines():
         seen = "".join(each for each in line if unicodedata.category(each)[0] != "C")
         if title := LABEL.sub("", seen).strip(AROUND):
@@ -70,14 +70,14 @@ def create(
     cursor = connection.execute(
         "INSERT INTO chats (title, created, used, key, system, format, settings, folder, titled)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?), ?)",
-        (title, now, now, key or new_key(), *own, folder, titled),
+        (fields.storable(title), now, now, key or new_key(), *own, folder, titled),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
 
 
 def run_at(connection: sqlite3.Connection, chat: int, place: Place | None) -> None:
-    """Have a server write the next replies, which the user agreed to; None is this computer."""
+    """A server that the user agreed to writes the next replies; None is this computer."""
     connection.execute(
         "UPDATE chats SET place = ? WHERE id = ?", (fields.stored_model(place), chat)
     )
@@ -99,6 +99,7 @@ def trashed(connection: sqlite3.Connection) -> list[Chat]:
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    title = fields.storable(title)
     connection.execute("UPDATE chats SET title = ?, titled = 1 WHERE id = ?", (title, chat))
 
 
@@ -109,7 +110,7 @@ def awaits_title(connection: sqlite3.Connection, chat: int) -> bool:
 
 
 def entitle(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Set the model's title ('' keeps the first words), unless the user gave one."""
+    """A title of the user stays; '' keeps the first words."""
     connection.execute(
         "UPDATE chats SET title = ifnull(nullif(?, ''), title), titled = 1"
         " WHERE id = ? AND titled = 0",
@@ -126,11 +127,12 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
+    system = fields.storable(system)
     connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
 
 
 def ask_for(connection: sqlite3.Connection, chat: int, reply_format: ReplyFormat | None) -> None:
-    """Set the format of the next replies; None for free text."""
+    """None for free text."""
     connection.execute(
         "UPDATE chats SET format = ? WHERE id = ?", (fields.stored_model(reply_format), chat)
     )
@@ -143,7 +145,7 @@ def set_own(connection: sqlite3.Connection, chat: int, settings: Mapping[str, ob
 
 
 def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) -> None:
-    """Leave all messages up to this one out of the prompt; None includes all."""
+    """Leave messages up to this one out of the prompt; None includes all."""
     connection.execute("UPDATE chats SET left_out = ? WHERE id = ?", (message, chat))
 
 
@@ -158,10 +160,8 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
 def purge(
     connection: sqlite3.Connection, chat: int | None = None, before: float | None = None
 ) -> set[int]:
-    """Delete chats of the trash for good and queue their keys for the engine; returns their ids.
-
-    With `chat` only this one; with `before` only those deleted earlier.
-    """
+    """Delete chats of the trash, only `chat` or those deleted `before`, and queue their keys for
+    the engine; returns their ids."""
     rows = connection.execute(
         "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?1, id)"
         " AND (?2 IS NULL OR deleted < ?2)",

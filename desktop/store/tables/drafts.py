@@ -13,7 +13,7 @@ from desktop.store.tables.records import Attachment, Begin, Folder
 
 @dataclass(frozen=True, slots=True)
 class StoredDraft:
-    """A draft of a chat; without one, with what the new chat will have."""
+    """Without a chat, with what the new chat will have."""
 
     chat: int | None
     text: str
@@ -31,7 +31,7 @@ def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
 
 
 def save(connection: sqlite3.Connection, draft: StoredDraft) -> None:
-    """Does nothing for a chat that is gone."""
+    """Nothing for a chat that is gone."""
     chat, folder = draft.chat, draft.folder.id if draft.folder else None
     remove(connection, chat)
     known = "SELECT 1 FROM chats WHERE id = ?"
@@ -40,7 +40,7 @@ def save(connection: sqlite3.Connection, draft: StoredDraft) -> None:
     cursor = connection.execute(
         "INSERT INTO drafts (chat, text, key, system, format, settings, folder)"
         " VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM folders WHERE id = ?))",
-        (chat, draft.text, draft.key, *fields.stored_begin(draft.begin), folder),
+        (chat, fields.storable(draft.text), draft.key, *fields.stored_begin(draft.begin), folder),
     )
     assert cursor.lastrowid is not None
     attachments.attach(connection, "draft", cursor.lastrowid, draft.shown)

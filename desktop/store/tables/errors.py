@@ -1,6 +1,6 @@
-"""Errors of the file of chats, in words.
+"""Errors of the file of chats in words.
 
-SQLite's own messages may quote what people wrote, so only its codes are read.
+SQLite's messages may quote what people wrote, so only its codes are read.
 """
 
 from __future__ import annotations
@@ -72,6 +72,5 @@ def disk_trouble(error: Error) -> str:
 
 
 def name_of(error: Error) -> str:
-    """Its code if Python doesn't know the name."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return str(name) if name != "unknown" else f"SQLite's code {code_of(error)}"

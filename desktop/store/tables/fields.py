@@ -1,7 +1,4 @@
-"""Reads values of any type from a damaged file, so that damage costs one field.
-
-A damaged byte can change the type of a value, also in a strict table.
-"""
+"""Reads values of any type, so that damage, which can change a type, costs one field."""
 
 from __future__ import annotations
 
@@ -27,9 +24,14 @@ LAST_MOMENT = 253_370_764_800.0
 
 
 def decode(data: bytes) -> str:
-    """Invalid bytes, and runs of zeros that a disk leaves in place of lost data, become U+FFFD."""
+    """Invalid bytes, and zeros that a disk leaves in place of lost data, become U+FFFD."""
     text = data.decode("utf-8", "replace")
     return ZEROS.sub("\N{REPLACEMENT CHARACTER}", text) if "\0" in text else text
+
+
+def storable(text: str) -> str:
+    """Replace half surrogate pairs, which SQLite can't hold, and zeros, which mean damage."""
+    return decode(text.encode("utf-8", "replace"))
 
 
 def text(value: object) -> str:
@@ -51,7 +53,7 @@ def moment(value: object) -> float:
 
 
 def model(kind: type[Value], value: object) -> Value | None:
-    """None if it is missing or this version can't read it."""
+    """None if this version can't read it."""
     if not isinstance(value, str):
         return None
     try:
@@ -65,11 +67,8 @@ def stored_model(value: BaseModel | None) -> str | None:
 
 
 def tree(value: object) -> dict[str, Any]:
-    """A JSON object, with tuples for its lists; {} if it is missing or something else."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else None
-    except (ValueError, RecursionError):
-        return {}
+    """A JSON object, with tuples for its lists; else {}."""
+    found = _json(value)
     if not isinstance(found, dict):
         return {}
     return {key: tuple(each) if isinstance(each, list) else each for key, each in found.items()}
@@ -84,30 +83,27 @@ def begin(system: object, reply_format: object, settings: object) -> Begin:
 
 
 def stored_begin(value: Begin) -> tuple[str, str | None, str | None]:
-    return value.system, stored_model(value.format), stored_tree(value.settings)
+    return storable(value.system), stored_model(value.format), stored_tree(value.settings)
 
 
 def numbers(value: object, least: int = 1) -> tuple[int, ...]:
-    """Integers of at least `least`; () if it is missing or something else."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else ()
-    except ValueError:
-        return ()
-    whole_ones = isinstance(found, list) and all(
-        type(each) is int and each >= least for each in found
-    )
-    return tuple(found) if whole_ones else ()
+    """Integers of at least `least`; else ()."""
+    found = _json(value)
+    fits = isinstance(found, list) and all(type(each) is int and each >= least for each in found)
+    return tuple(found) if fits else ()
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """() if it is missing or something else."""
+    found = _json(value)
+    fits = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return tuple(found) if fits else ()
+
+
+def _json(value: object) -> Any:
     try:
-        found = json.loads(value) if isinstance(value, str) else ()
-    except ValueError:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        return ()
-    return tuple(found)
+        return json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_digest(value: object) -> bool:

@@ -13,14 +13,11 @@ _COLUMNS = "id, name, folded, preset, system, format, settings"
 
 
 class DeletedFolder(NamedTuple):
-    """`chats` were in it."""
-
     folder: Folder
     chats: tuple[int, ...]
 
 
 def listed(connection: sqlite3.Connection) -> list[Folder]:
-    """Sorted by name."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM folders").fetchall()
     return sorted(map(_read, rows), key=lambda each: (each.name.casefold(), each.id))
 
@@ -34,6 +31,7 @@ def create(
     connection: sqlite3.Connection, name: str, preset: str = "", begin: Begin | None = None
 ) -> int:
     """Returns its id."""
+    name = fields.storable(name)
     cursor = connection.execute("INSERT INTO folders (name) VALUES (?)", (name,))
     assert cursor.lastrowid is not None
     begin_with(connection, cursor.lastrowid, preset, begin)
@@ -41,6 +39,7 @@ def create(
 
 
 def rename(connection: sqlite3.Connection, folder: int, name: str) -> None:
+    name = fields.storable(name)
     connection.execute("UPDATE folders SET name = ? WHERE id = ?", (name, folder))
 
 
@@ -51,8 +50,10 @@ def fold(connection: sqlite3.Connection, folder: int, folded: bool) -> None:
 def begin_with(
     connection: sqlite3.Connection, folder: int, preset: str, begin: Begin | None
 ) -> None:
-    """Copy a preset for new chats; None removes it."""
-    values = (None, "", None, None) if begin is None else (preset, *fields.stored_begin(begin))
+    """A copy of a preset for new chats, None for none."""
+    values: tuple[str | None, ...] = (None, "", None, None)
+    if begin is not None:
+        values = fields.storable(preset), *fields.stored_begin(begin)
     connection.execute(
         "UPDATE folders SET preset = ?, system = ?, format = ?, settings = ? WHERE id = ?",
         (*values, folder),
@@ -68,7 +69,7 @@ def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | Non
 
 
 def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
-    """Keeps its chats. Returns None if it was gone."""
+    """Keeps its chats; returns None if it was gone."""
     found = read(connection, folder)
     if found is None:
         return None
@@ -78,7 +79,7 @@ def delete(connection: sqlite3.Connection, folder: int) -> DeletedFolder | None:
 
 
 def restore(connection: sqlite3.Connection, gone: DeletedFolder) -> None:
-    """Moves its chats back unless they are in another folder."""
+    """Chats that are in another folder by now stay there."""
     each = gone.folder
     new = create(connection, each.name, each.preset, each.begin)
     fold(connection, new, each.folded)

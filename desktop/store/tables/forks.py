@@ -1,4 +1,4 @@
-"""New chats begun from another: forks with its messages, and chats with its summary."""
+"""Forks with a chat's messages, and chats begun from its summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADING = "Summary of the conversation so far:"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The new chat, and the message in its composer."""
+    """The new chat, and the message for its composer."""
 
     chat: int
     text: str = ""
@@ -21,10 +21,8 @@ class Fork:
 
 
 def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None:
-    """The shown path up to `message` as a new chat; None if it is no longer shown.
-
-    A fork at a reply includes it; at a user's message it ends before it, to ask something else.
-    """
+    """The shown path as a new chat: including the reply `message`, or up to before the user's, to
+    ask something else. None if it is no longer shown."""
     path = messages.read_path(connection, chat)
     place = next((at for at, each in enumerate(path) if each.id == message), None)
     if place is None:
@@ -45,8 +43,8 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
 ) -> Fork | None:
-    """With the instructions, settings and summary of `chat`, and an unanswered question as its
-    draft. None if `chat` was deleted meanwhile."""
+    """Like `chat`, with its summary in the instructions and the unanswered question as draft. None
+    if it was deleted."""
     row = connection.execute(
         "SELECT title, system, format, settings, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -56,14 +54,14 @@ def begin_from(
         return None
     title, begin, folder = fields.text(row[0]), fields.begin(*row[1:4]), fields.whole(row[4])
     parts = (begin.system, f"{HEADING}\n\n{summary}")
-    system = messages.storable("\n\n".join(part for part in parts if part))
+    system = "\n\n".join(part for part in parts if part)
     title = f"{title} (summary)"
     new = chats.create(connection, title, begin=replace(begin, system=system), folder=folder)
     return Fork(new, question.text, question.attachments) if question else Fork(new)
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """The same instructions and clock, so both share the KV cache."""
+    """A chat with the same instructions and clock: both share the KV cache."""
     title, created, system, reply_format, *others = connection.execute(
         "SELECT title, created, system, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ?",

@@ -1,8 +1,7 @@
-"""Changes to the tree of a chat's messages: delete, restore, edit a reply, insert, move.
+"""Changes to a chat's tree of messages: delete, restore, edit, insert, move.
 
-A deleted message keeps its place and is skipped, so that restoring it restores everything. Deleted
-for good, it is emptied and its row stays: below a question there are replies only, and below a
-reply questions.
+A deleted message keeps its place and is skipped. Deleted for good, its empty row stays: below a
+question there are replies only, and below a reply questions.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.api.chat import ReplyIds
-from desktop.store.tables import chats, fields, messages
+from desktop.store.tables import chats, fields, messages, replies
 from desktop.store.tables.records import DeletedMessages, Message, Reply, ReplyState
 
 
 def delete(
     connection: sqlite3.Connection, chat: int, message: int, answers: bool
 ) -> DeletedMessages | None:
-    """Move a message to the trash, with `answers` also all replies to it. None if it is gone."""
+    """With `answers` also all replies to it. None if it is gone."""
     nodes = messages.tree_of(connection, chat)
     if all(node.id != message for node in nodes):
         return None
@@ -50,7 +49,7 @@ def restore(connection: sqlite3.Connection, gone: DeletedMessages) -> None:
 
 
 def deleted(connection: sqlite3.Connection) -> list[DeletedMessages]:
-    """List the trash, latest first, without chats; messages deleted together are one entry."""
+    """The trash without chats, latest first; messages deleted together are one entry."""
     rows = connection.execute(
         "SELECT m.chat, m.deleted, count(*), min(m.id) FROM messages AS m"
         " JOIN chats AS c ON c.id = m.chat AND c.deleted IS NULL"
@@ -67,10 +66,10 @@ def purge(
     gone: DeletedMessages | None = None,
     before: float | None = None,
 ) -> bool:
-    """Delete messages of the trash for good; returns True if there were any.
+    """Delete messages of the trash, only `gone` or those deleted `before`; returns True if there
+    were any.
 
-    Only `gone`, only those deleted before that moment, or all. Their chats get new keys, and the
-    engine forgets what it read under the old ones.
+    Their chats get new keys, and the engine forgets the old ones.
     """
     rows = connection.execute(
         "UPDATE messages SET text = '', deleted = 0 WHERE deleted > 0"
@@ -95,7 +94,7 @@ def purge(
 def edit_reply(
     connection: sqlite3.Connection, message: Message, text: str, ids: ReplyIds | None
 ) -> int:
-    """Add a version of a reply with this text; returns its id."""
+    """Returns the id of a new version of the reply."""
     assert message.reply is not None
     chats.touch(connection, message.chat)
     before = message.reply
@@ -113,7 +112,7 @@ def edit_reply(
 def insert(
     connection: sqlite3.Connection, chat: int, parent: int | None, question: str, answer: str
 ) -> None:
-    """Insert a question, a reply or both below `parent`, above what followed it."""
+    """Insert a question, a reply or both below `parent`, above what followed."""
     fitting = partial(messages.fitting_parent, connection, chat)
     following = [
         each
@@ -136,8 +135,6 @@ def insert(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Messages moved from below one version of a message to below another."""
-
     chat: int
     children: tuple[int, ...]
     source: int
@@ -149,8 +146,8 @@ class Moved:
 
 
 def followers(connection: sqlite3.Connection, message: Message) -> Moved | None:
-    """Find the messages below the last shown version of `message` that could follow this one; None
-    if it has followers, or no other version has."""
+    """The messages below another version of `message`, the one shown last, that could follow this
+    one. None if it has followers, or no other has."""
     nodes = messages.tree_of(connection, message.chat)
     parents = {node.parent for node in nodes}
     by_id = {node.id: node for node in nodes}
@@ -187,19 +184,19 @@ def _add_reply(
     reply: Reply,
     of: int | None = None,
 ) -> int:
-    """Use the format of the reply `of`; returns the id."""
+    """In the format of the reply `of`; returns the id."""
     new = messages.insert(connection, chat, parent, text)
     connection.execute(
         "INSERT INTO replies (message, state, format)"
         " VALUES (?, ?, (SELECT format FROM replies WHERE message = ?))",
         (new, reply.state, of),
     )
-    messages.save_reply(connection, new, text, reply)
+    replies.save(connection, new, text, reply)
     return new
 
 
 def _keep_left_out(connection: sqlite3.Connection, chat: int) -> None:
-    """Move the end of what is left out of the prompt up if it was deleted."""
+    """If the last message left out of the prompt was deleted, the one above takes its place."""
     nodes = connection.execute(
         "WITH RECURSIVE above (id, parent, deleted) AS ("
         " SELECT m.id, m.parent, m.deleted FROM messages AS m JOIN chats AS c ON c.left_out = m.id"

@@ -1,8 +1,4 @@
-"""The messages of a chat as a tree, the shown path, and streaming replies.
-
-A streaming reply gets a row of `reply_parts` each second until it is stored whole: rewriting its
-own row would write a gigabyte for a reply of a megabyte.
-"""
+"""The messages of a chat as a tree, and the shown path."""
 
 from __future__ import annotations
 
@@ -11,15 +7,11 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from core.api.chat import ReplyIds
-from core.api.errors import ErrorInfo
-from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
-from core.api.stats import RequestStats
 from core.remote.messages import Place
-from desktop.store.tables import attachments, chats, drafts, fields, folders
+from desktop.store.tables import attachments, chats, drafts, fields, folders, replies
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import (
     Attachment,
@@ -27,7 +19,6 @@ from desktop.store.tables.records import (
     ChatPath,
     Document,
     Message,
-    Reply,
     ReplyState,
 )
 
@@ -35,8 +26,8 @@ from desktop.store.tables.records import (
 class Node(NamedTuple):
     """Among siblings the highest `chosen` is shown.
 
-    The children of a deleted message take its place: their `chosen` begins with its own, so the
-    choice between it and its siblings still holds.
+    Children of a deleted message take its place: their `chosen` begins with its own, so earlier
+    choices still hold.
     """
 
     id: int
@@ -62,14 +53,12 @@ def append_turn(
     place: Place | None = None,
     folder: int | None = None,
 ) -> Turn:
-    """Add a turn to the shown path. Without a chat, create one with this `key`, `begin`, `place`
-    and `folder`. The draft becomes what is `left` of it."""
+    """Add a turn to the shown path, without a chat to a new one with `key`, `begin`, `place` and
+    `folder`. `left` is what remains of the draft."""
     drafts.remove(connection, chat)
     if chat is None:
         names = (each.name for each in shown if isinstance(each, Document))
-        title = chats.title_from(storable(text or next(names, "")))
-        begin = begin or Begin()
-        begin = replace(begin, system=storable(begin.system))
+        title = chats.title_from(text or next(names, ""))
         chat = chats.create(connection, title, key, begin, folder, titled=False)
         chats.run_at(connection, chat, place)
     if left is not None:
@@ -85,14 +74,19 @@ def add_turn(
     text: str,
     shown: Sequence[Attachment] = (),
 ) -> Turn:
-    chats.touch(connection, chat)
     message = add_message(connection, chat, parent, text, shown)
-    return Turn(chat, message, add_reply(connection, chat, message))
+    return add_alternative(connection, chat, message)
 
 
 def add_alternative(connection: sqlite3.Connection, chat: int, message: int) -> Turn:
+    """Add an empty, running reply in the chat's format."""
     chats.touch(connection, chat)
-    return Turn(chat, message, add_reply(connection, chat, message))
+    reply = insert(connection, chat, message, "")
+    connection.execute(
+        "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
+        (reply, ReplyState.RUNNING, chat),
+    )
+    return Turn(chat, message, reply)
 
 
 def add_message(
@@ -102,19 +96,9 @@ def add_message(
     text: str,
     shown: Sequence[Attachment] = (),
 ) -> int:
-    """Returns the id; the message is the chosen child of `parent`."""
+    """Returns the id."""
     message = insert(connection, chat, parent, text)
     attachments.attach(connection, "message", message, shown)
-    return message
-
-
-def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
-    """Returns the id of an empty, running reply in the chat's format."""
-    message = insert(connection, chat, parent, "")
-    connection.execute(
-        "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
-        (message, ReplyState.RUNNING, chat),
-    )
     return message
 
 
@@ -125,8 +109,8 @@ def fitting_parent(
     is_reply: bool,
     chosen: int | None = None,
 ) -> int | None:
-    """Returns `parent`, or an empty deleted message below it if `parent` has the same role.
-    `chosen` is set for a message that isn't the newest."""
+    """Returns `parent`, or an empty deleted message below it if both have the same role. `chosen`
+    is set for a message that isn't the newest."""
     below_reply = parent is None or has_reply_row(connection, parent)
     if below_reply is not is_reply:
         return parent
@@ -147,57 +131,7 @@ def has_reply_row(connection: sqlite3.Connection, message: int) -> bool:
     return found.fetchone() is not None
 
 
-def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
-    connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
-    connection.execute(
-        "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
-        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?, model = ?,"
-        " edited = ?"
-        " WHERE message = ?",
-        (
-            reply.state,
-            storable(reply.reasoning),
-            reply.ids.data if reply.ids else None,
-            reply.ids.tokenizer if reply.ids else None,
-            int(reply.ids.starts_in_reasoning) if reply.ids else 0,
-            json.dumps(reply.ids.pauses) if reply.ids else None,
-            reply.finish_reason,
-            fields.stored_model(reply.error),
-            fields.stored_model(reply.stats),
-            reply.model or None,
-            int(reply.edited),
-            message,
-        ),
-    )
-
-
-def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Store the text gained; the stats are of the whole reply."""
-    # Stats are as large as the text of a second, so only the newest are kept.
-    connection.execute(
-        "UPDATE reply_parts SET stats = NULL"
-        " WHERE number = (SELECT max(number) FROM reply_parts WHERE message = ?)",
-        (message,),
-    )
-    ids = reply.ids.data if reply.ids else b""
-    stats = fields.stored_model(reply.stats)
-    connection.execute(
-        "INSERT INTO reply_parts (message, text, thought, ids, stats) VALUES (?, ?, ?, ?, ?)",
-        (message, storable(text), storable(reply.reasoning), ids, stats),
-    )
-
-
-def stop_running(connection: sqlite3.Connection) -> None:
-    """Stop replies that a killed app left running."""
-    _merge_parts(connection)
-    connection.execute(
-        "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
-    )
-
-
 def choose(connection: sqlite3.Connection, message: int) -> None:
-    """Show this message in place of its siblings."""
     _choose(connection, message, "p.deleted IS NOT NULL")
 
 
@@ -229,8 +163,8 @@ def _choose(connection: sqlite3.Connection, message: int, condition: str) -> Non
 def read_path(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> list[Message]:
-    """The shown path, or the one that would be shown with `chosen`."""
-    _merge_parts(connection, chat)
+    """The shown path, or the one with `chosen`."""
+    replies.merge_parts(connection, chat)
     nodes = tree_of(connection, chat)
     highest = max((node.chosen for node in nodes), default=(0,))
     nodes = [
@@ -239,24 +173,9 @@ def read_path(
     return _read_messages(connection, shown_path(nodes))
 
 
-def prefill_speeds(connection: sqlite3.Connection) -> dict[str, float]:
-    """Seconds per prefilled token of the newest replies, by model."""
-    rows = connection.execute(
-        "SELECT model, sum(json_extract(stats, '$.prefill_s')),"
-        " sum(json_extract(stats, '$.evaluated_tokens')) FROM"
-        " (SELECT model, stats FROM replies WHERE model IS NOT NULL AND json_valid(stats)"
-        " ORDER BY message DESC LIMIT 500) GROUP BY model"
-    )
-    return {
-        name: seconds / tokens
-        for name, seconds, tokens in rows
-        if isinstance(name, str) and isinstance(seconds, float) and tokens
-    }
-
-
 def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, tuple[int, ...]]]:
-    """Read all branches, parents first, without siblings, each with its `chosen`."""
-    _merge_parts(connection, chat)
+    """All branches, parents first, without siblings, each with its `chosen`."""
+    replies.merge_parts(connection, chat)
     nodes = parents_first(tree_of(connection, chat))
     read = _read_messages(connection, [(node.id, ()) for node in nodes])
     return [
@@ -268,7 +187,6 @@ def read_tree(connection: sqlite3.Connection, chat: int) -> list[tuple[Message, 
 def _read_messages(
     connection: sqlite3.Connection, path: Sequence[tuple[int, tuple[int, ...]]]
 ) -> list[Message]:
-    """Read messages by id, with these siblings."""
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
         " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"
@@ -290,7 +208,7 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(
     connection: sqlite3.Connection, chat: int, chosen: int | None = None
 ) -> ChatPath | None:
-    """Read the shown path, or the one with `chosen`; None for a deleted chat."""
+    """The shown path, or the one with `chosen`; None for a deleted chat."""
     row = connection.execute(
         "SELECT key, created, system, left_out, format, settings, place, agreed, folder FROM chats"
         " WHERE id = ? AND deleted IS NULL",
@@ -318,7 +236,7 @@ def read_chat(
 
 
 def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
-    """Follow the chosen children; each id comes with its siblings in order."""
+    """Ids, each with its siblings in order."""
     children: dict[int | None, list[Node]] = {}
     for node in nodes:
         children.setdefault(node.parent, []).append(node)
@@ -331,51 +249,8 @@ def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
     return path
 
 
-def storable(text: str) -> str:
-    """Replace half surrogate pairs, which a paste can hold and SQLite can't, and zeros, which the
-    store reads as damage."""
-    return fields.decode(text.encode("utf-8", "replace"))
-
-
-def _merge_parts(connection: sqlite3.Connection, chat: int | None = None) -> None:
-    of_chat = "SELECT id FROM messages WHERE ?1 IS NULL OR chat = ?1"
-    found = connection.execute(
-        f"SELECT DISTINCT message FROM reply_parts WHERE message IN ({of_chat})", (chat,)
-    ).fetchall()
-    for (message,) in found:
-        _merge_parts_of(connection, message)
-
-
-def _merge_parts_of(connection: sqlite3.Connection, message: int) -> None:
-    parts = connection.execute(
-        "SELECT text, thought, ids, stats FROM reply_parts WHERE message = ? ORDER BY number",
-        (message,),
-    ).fetchall()
-    texts, thoughts, ids, stats = zip(*parts, strict=True)
-    connection.execute(
-        "UPDATE messages SET text = text || ? WHERE id = ?",
-        ("".join(map(fields.text, texts)), message),
-    )
-    (before,) = connection.execute(
-        "SELECT ids FROM replies WHERE message = ?", (message,)
-    ).fetchone() or (None,)
-    # Ids of a part of the text would be worse than none.
-    known = [each for each in (before, *ids) if isinstance(each, bytes)]
-    connection.execute(
-        "UPDATE replies SET reasoning = reasoning || ?, ids = ?, stats = ifnull(?, stats)"
-        " WHERE message = ?",
-        (
-            "".join(map(fields.text, thoughts)),
-            b"".join(known) if len(known) == 1 + len(ids) else None,
-            next((each for each in reversed(stats) if isinstance(each, str)), None),
-            message,
-        ),
-    )
-    connection.execute("DELETE FROM reply_parts WHERE message = ?", (message,))
-
-
 def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
-    """Leaves out messages in the trash."""
+    """Without messages in the trash."""
     rows = connection.execute(
         "SELECT id, parent, chosen, deleted IS NOT NULL FROM messages WHERE chat = ?", (chat,)
     )
@@ -387,7 +262,7 @@ def tree_of(connection: sqlite3.Connection, chat: int) -> list[Node]:
 
 
 def parents_first(nodes: Iterable[Node]) -> list[Node]:
-    """Sort by id, but each after its parent: a message can be inserted later."""
+    """By id, but each after its parent: a message can be inserted later."""
     by_id = {node.id: node for node in sorted(nodes)}
     ordered: dict[int, Node] = {}
     for first in by_id:
@@ -413,11 +288,11 @@ def _node(number: int, known: Mapping[int, tuple[int | None, int, bool]]) -> Nod
 
 
 def insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
-    """Returns the id of the new chosen child, which has no reply's row."""
+    """Returns the id of the new chosen child, without a reply's row."""
     cursor = connection.execute(
         "INSERT INTO messages (chat, parent, text, created, chosen)"
         " VALUES (?, ?, ?, ?, (SELECT ifnull(max(chosen), 0) + 1 FROM messages))",
-        (chat, parent, storable(text), time.time()),
+        (chat, parent, fields.storable(text), time.time()),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -438,41 +313,6 @@ def _message(
         created=fields.moment(created),
         pictures=shown.pictures,
         documents=shown.documents,
-        reply=_reply(reply) if replied is not None else None,
+        reply=replies.read(reply) if replied is not None else None,
         siblings=siblings,
-    )
-
-
-def _reply(row: Sequence[Any]) -> Reply:
-    state, reasoning, ids, tokenizer, in_reasoning, pauses, finish_reason, *rest = row
-    error, stats, reply_format, model, edited = rest
-    known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
-    read = _read_ids(ids, tokenizer, bool(in_reasoning), pauses)
-    if read is not None and known is ReplyState.STOPPED and pauses is not None:
-        # It was running when the app was killed.
-        read = read.paused()
-    return Reply(
-        state=known,
-        reasoning=fields.text(reasoning),
-        ids=read,
-        finish_reason=finish_reason if finish_reason in get_args(FinishReason) else None,
-        error=fields.model(ErrorInfo, error),
-        stats=fields.model(RequestStats, stats),
-        format=fields.model(ReplyFormat, reply_format),
-        model=model if isinstance(model, str) else "",
-        edited=bool(edited),
-    )
-
-
-def _read_ids(
-    data: object, tokenizer: object, in_reasoning: bool, pauses: object
-) -> ReplyIds | None:
-    # A fraction of an id would fail every later request. Without ids, the text is tokenized.
-    if not isinstance(data, bytes) or not isinstance(tokenizer, str) or len(data) % 4:
-        return None
-    return ReplyIds(
-        data=data,
-        tokenizer=tokenizer,
-        starts_in_reasoning=in_reasoning,
-        pauses=fields.numbers(pauses),
     )

@@ -33,8 +33,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Without `begin`, new chats are like others; `preset` is the name of the preset that `begin`
-    was copied from, '' if it was a chat."""
+    """Without `begin`, new chats are like others; `preset` is the one that `begin` was copied from,
+    '' for a chat."""
 
     id: int
     name: str
@@ -45,7 +45,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """In the trash if `deleted` is set. Times are Unix times."""
+    """`deleted` is when it went to the trash, or 0. Times are Unix times."""
 
     id: int
     title: str
@@ -59,7 +59,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessages:
-    """Messages deleted together; the title is of the first one."""
+    """Deleted together; the title is the first one's."""
 
     chat: int
     title: str
@@ -73,7 +73,7 @@ Trashed: TypeAlias = Chat | DeletedMessages
 @dataclass(frozen=True, slots=True)
 class Picture:
     """`digest` is the file's SHA-256. Sizes are in pixels; `resized` and `tokens` are None if no
-    model was loaded when it was sent."""
+    model was loaded."""
 
     digest: str
     name: str
@@ -87,8 +87,8 @@ class Picture:
 class Document:
     """`digest` is the SHA-256 of the text, `parts` are pages if `paged`, else sections.
 
-    The model reads the parts at the places `chosen`, or all. `tokens` counts what it reads, None if
-    uncounted.
+    `chosen` are the places of the parts that the model reads, None for all; `tokens` counts these
+    parts, None if uncounted.
     """
 
     digest: str
@@ -109,8 +109,7 @@ Attachment: TypeAlias = Picture | Document
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply without its text. `model` is a name, '' if unknown; `edited`: the user wrote or
-    changed it."""
+    """`model` is a name, '' if unknown; `edited` by the user."""
 
     state: ReplyState
     reasoning: str = ""
@@ -125,7 +124,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message on the shown path. `siblings` are all its versions in order, and itself."""
+    """`siblings` are all versions in order, itself included."""
 
     id: int
     chat: int
@@ -148,12 +147,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatPath:
-    """The shown path of a chat, and what else a request needs.
+    """The shown path, and what else a request needs.
 
-    `key` names the chat to the engine's cache. `created` is the time that templates see. `left_out`
-    is the last message that is not in the prompt. `settings` are the chat's own, by their keys.
-    `place` writes the next replies, None for this computer; `agreed` are the servers that the chat
-    may be sent to.
+    `key` names the chat to the engine's cache, `created` is the templates' clock, `left_out` the
+    last message that is not in the prompt, `settings` are the chat's own by their keys. `place`
+    writes the next replies, None for this computer; `agreed` are the servers the chat may be sent
+    to.
     """
 
     path: tuple[Message, ...] = ()
@@ -177,19 +176,18 @@ class ChatPath:
         return self.path[self.first_in_prompt :]
 
     def with_end(self, message: Message) -> ChatPath:
-        """A copy with another state of its last message."""
+        """With another state of its last message."""
         if not self.path or self.path[-1].id != message.id:
             return self
         return replace(self, path=(*self.path[:-1], message))
 
     def before_last(self) -> ChatPath:
-        """Without the reply to come."""
         return replace(self, path=self.path[:-1])
 
 
 def alternating(messages: Sequence[Message]) -> list[Message | None]:
-    """With None for each message missing between two of one role, or before a first reply: most
-    templates want roles to alternate."""
+    """With None for each message missing between two of one role or before a first reply: most
+    templates want alternating roles."""
     found: list[Message | None] = []
     for message in messages:
         if message.is_reply is (len(found) % 2 == 0):

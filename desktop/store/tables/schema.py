@@ -1,7 +1,7 @@
-"""The tables, as migrations; `user_version` counts those that a file has been through.
+"""The tables as migrations; `user_version` counts those a file has been through.
 
 A released migration never changes. Salvage copies the columns that formats have in common, so it
-must handle a migration that does more than add columns and tables.
+must handle migrations that do more than add columns and tables.
 """
 
 from __future__ import annotations

@@ -105,6 +105,24 @@ async def test_nothing_is_sent_twice_nor_when_there_is_nothing(
     assert shown(parts) == ["Once", "done", "While it runs", "again"]
 
 
+async def test_a_message_that_an_unexpected_error_kept_from_the_store_is_a_draft_again(
+    parts: WindowParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(messages, "append_turn", fail)
+        parts.chat.draft.text = "Hello"
+        parts.chat.send()
+        await until(lambda: not parts.chat._sending and parts.chat.draft.text == "Hello")
+    assert engine.asked == [] and parts.chat.draft.queued == []
+    parts.chat.send()
+    await until(lambda: engine.asked)
+    engine.asked[0].finish("done")
+    await ended(parts)
+
+
 async def test_a_message_sent_before_there_is_a_model_waits_and_can_be_stopped(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat.compose.chat_options import GRAMMAR, FormatDialog
-from desktop.chat.compose.chat_options import SCHEMA as EXAMPLE
-from desktop.chat.data import reading
+from desktop.chat.compose.format_dialog import GRAMMAR, FormatDialog
+from desktop.chat.compose.format_dialog import SCHEMA as EXAMPLE
+from desktop.chat.data import formats
+from desktop.chat.data.formats import Kind, format_of, text_of
 from desktop.chat.data.json_body import DataView
-from desktop.chat.data.reading import Kind, format_of, text_of
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.rows.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
@@ -257,7 +257,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
         judged.append(form.text)
         return f"No: {form.text}"
 
-    monkeypatch.setattr(reading, "refusal", refuse)
+    monkeypatch.setattr(formats, "refusal", refuse)
     told: list[tuple[str, str]] = []
     app.parts.formats.checked.connect(lambda schema, said: told.append((schema, said)))
     for schema in ("1", "2", "3"):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QPlainTextEdit
 
 from core.api.chat import AssistantMessage, Conversation, UserMessage
 from desktop.app import App
-from desktop.chat.compose.message_editor import LONG_PASTE, InsertDialog
+from desktop.chat.compose.composer_text import LONG_PASTE
+from desktop.chat.compose.message_editor import InsertDialog
 from desktop.chat.markdown.conversion import plain_text
 from desktop.chat.rows.message_row import MessageRow
 from desktop.store.tables import messages
+from desktop.widgets import long_text
 from desktop.widgets.long_text import LongText
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine
@@ -250,6 +253,25 @@ async def test_a_long_text_that_is_pasted_into_a_reply_is_in_the_reply(
     assert shown(app)[1].split() == ["long"] * LONG_PASTE
 
 
+async def test_what_an_edited_reply_can_not_take_is_said(
+    app: App, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_text, "LONGEST_TEXT", 100)
+    await talk(app, engine, ("one", "first"))
+    choose(app, "first", "Edit the reply")
+    field = find(app, LongText, "editReplyText")
+    field.take_text("long " * 21)
+    refused = "Not added: a message can have 100 characters, and this text has 105."
+    assert (words(app, "editReplyNotice"), field.toPlainText()) == (refused, "first")
+    given = QMimeData()
+    given.setUrls([QUrl.fromLocalFile("/a.png")])
+    field.insertFromMimeData(given)
+    refused = "Not added: a reply can't have pictures or documents."
+    assert (words(app, "editReplyNotice"), field.toPlainText()) == (refused, "first")
+    field.insertPlainText("The ")
+    assert words(app, "editReplyNotice") == ""
+
+
 async def test_an_edit_of_a_reply_survives_scrolling_and_is_cancelled(
     app: App, engine: FakeEngine
 ) -> None:
@@ -271,6 +293,8 @@ async def test_messages_are_inserted_and_read_in_their_place(app: App, engine: F
     choose(app, "first", "Insert below…")
     await until(lambda: app.window.findChildren(InsertDialog))
     dialog = find(app, InsertDialog, "insertDialog")
+    dialog.question.take_text("x" * (long_text.LONGEST_TEXT + 1))
+    assert words(app, "insertNote").startswith("Not added: a message can have 2,000,000 char")
     dialog.question.setPlainText("between")
     dialog.answer.setPlainText("mine")
     press(app, "insertUse")

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
-from desktop.chat.compose.message_editor import ComposerText
+from desktop.chat.compose.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.rows.message_row import MessageRow

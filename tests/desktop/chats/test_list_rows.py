@@ -37,7 +37,7 @@ def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     chats.search(" nE ")
     assert chats.rows == ["Pinned", chats.chats[1]] and not chats.index_of(7).isValid()
     # A title can be worked on while it is not shown.
-    assert chats.place_of(7) == 0
+    assert chats.chat_of(7) == chats.chats[0]
     chats.search("nothing")
     assert chats.rowCount() == 0
     chats.search("")

@@ -27,7 +27,7 @@ from desktop.context.charts import (
     value_of,
 )
 from desktop.store.database import open_database
-from desktop.store.tables import forks, messages
+from desktop.store.tables import forks, messages, replies
 from desktop.store.tables.records import Reply, ReplyState
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
@@ -55,9 +55,7 @@ def store(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 def replied(store: sqlite3.Connection, stats: RequestStats) -> messages.Turn:
     turn = messages.append_turn(store, None, "one")
-    messages.save_reply(
-        store, turn.reply, "two", Reply(ReplyState.COMPLETE, stats=stats, model="M")
-    )
+    replies.save(store, turn.reply, "two", Reply(ReplyState.COMPLETE, stats=stats, model="M"))
     return turn
 
 

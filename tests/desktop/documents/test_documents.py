@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QKeySequence, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QListView
 
@@ -20,7 +20,7 @@ from core.api.chat import ImagePart, TextPart, UserMessage
 from core.api.errors import DocumentUnreadableError
 from core.remote.messages import Place, RemoteServer
 from desktop.app import App
-from desktop.chat.compose.message_editor import LONG_PASTE
+from desktop.chat.compose.composer_text import LONG_PASTE
 from desktop.documents import documents, reading
 from desktop.documents.document_dialog import DocumentDialog
 from desktop.documents.document_strip import DocumentChip, DocumentStrip
@@ -176,7 +176,7 @@ async def test_a_pasted_text_is_plain_with_shift_with_its_button_or_if_it_is_sho
     assert field.toPlainText() == LONG[:LONG_PASTE] and not draft.documents
 
 
-async def test_attaching_a_text_is_undone_between_what_was_typed_before_and_after(
+async def test_attaching_a_text_is_undone_and_redone_between_what_was_typed_before_and_after(
     open_app: OpenApp,
 ) -> None:
     app = await open_app()
@@ -190,6 +190,15 @@ async def test_attaching_a_text_is_undone_between_what_was_typed_before_and_afte
         QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
         left.append((field.toPlainText(), len(draft.documents)))
     assert left == [("a", 2), ("a", 1), ("a", 0), ("", 0)]
+    back = []
+    for _ in range(5):
+        QTest.keySequence(field, QKeySequence(QKeySequence.StandardKey.Redo))
+        back.append((field.toPlainText(), len(draft.documents)))
+    assert back == [("a", 0), ("a", 1), ("a", 2), ("ab", 2), ("ab", 2)]
+    assert ["".join(each.parts) for each in draft.ready_documents()] == [LONG, LONG.upper()]
+    field.clear()
+    for each in list(draft.documents):
+        app.parts.documents.remove(draft, each.number)
     QTest.keyClicks(field, "replaced")
     field.selectAll()
     await pasted(app, LONG)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.api.errors import ErrorInfo, MissingFileError
 from desktop.app import GarbageCollector
-from desktop.engine.tasks import Tasks
+from desktop.engine.tasks import Tasks, attempted
 from desktop.window_log import kept_log
 from tests.desktop.conftest import Loop, until
 
@@ -61,6 +61,13 @@ async def test_closing_ends_all_and_takes_no_more(qloop: Loop) -> None:
     await tasks.close()
     assert ended == [1]
     assert tasks.spawn(forever(), "Late") is None
+
+
+async def test_closing_goes_on_after_a_step_that_was_cancelled(qloop: Loop) -> None:
+    async def step() -> None:
+        raise asyncio.CancelledError
+
+    await attempted("a step", step)
 
 
 def make_ring() -> list[object]:

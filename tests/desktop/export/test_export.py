@@ -10,19 +10,33 @@ from pathlib import Path
 
 import pypdfium2
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtPrintSupport import QPrintDialog
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit
 
 from desktop.app import App
 from desktop.export import export, export_menu, writing
 from desktop.export.archive import read_archive
+from desktop.export.printing import PrintedDocument
 from desktop.export.writing import ExportError
 from desktop.store.tables import messages
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import drop, ended, files, find, press, send, words
 from tests.desktop.loop_watch import LoopWatch
+
+
+def test_a_printed_document_opens_no_file(tmp_path: Path) -> None:
+    (tmp_path / "bird.png").write_bytes(png(60, 40))
+    document = PrintedDocument({})
+    document.setHtml(f'<img src="{tmp_path / "bird.png"}" width="60" height="40">')
+    page = QImage(80, 80, QImage.Format.Format_RGB32)
+    page.fill(QColor("white"))
+    blank = page.copy()
+    painter = QPainter(page)
+    document.drawContents(painter)
+    painter.end()
+    assert page == blank
 
 
 async def talked(app: App, engine: FakeEngine, folder: Path) -> int:

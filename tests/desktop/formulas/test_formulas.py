@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtGui import QColor, QImage, QTextCursor
 from PySide6.QtWidgets import QApplication
 
+from core.helper.process import Helper
 from desktop import theme
 from desktop.app import App
 from desktop.chat.markdown.block_text import BlockText
@@ -232,6 +233,17 @@ def test_a_drawing_with_anything_but_shapes_is_none(svg: str) -> None:
 def test_a_drawing_that_would_take_long_to_show_is_none() -> None:
     svg = f"<svg>{'<g></g>' * 100_000}</svg>"
     assert module._checked(Source("x", True), (1, 1, 0), svg) is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"sizes": 1}, {"sizes": [[1, 2]]}, {"sizes": [["a", 1, 1], [1, 1, 1]]}]
+)
+def test_nonsense_from_the_helper_costs_its_formulas(fields: dict[str, object]) -> None:
+    class Liar(Helper):
+        def ask(self, *_: object, **__: object) -> tuple[dict[str, object], bytes]:
+            return fields, b"<svg></svg>"
+
+    assert module._draw(Liar(2**20), [Source("x", True), Source("y", True)]) == [None, None]
 
 
 def test_drawings_kept_are_bounded(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:

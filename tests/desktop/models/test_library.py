@@ -277,6 +277,37 @@ async def test_folders_are_added_watched_and_dropped(
     await until(lambda: names(dialog) == [])
 
 
+async def test_models_opened_by_their_paths_are_listed(
+    open_app: OpenApp,
+    folders: Folders,
+    engine: FakeEngine,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library_module, "SETTLED_MS", 1)
+    mine = model(folders.data / "models" / "Org" / "Mine")
+    theirs, later = (model(tmp_path / "elsewhere" / name) for name in ("Theirs", "Later"))
+    file = tmp_path / "elsewhere" / "File.gguf"
+    file.write_bytes(b"GGUF")
+    engine.models = {str(each): model_info(path=str(each)) for each in (later, mine)}
+    app = await open_app()
+    await library(app)
+    settings, shown = app.parts.settings, app.window.page.header.model
+    for path in (theirs, file, tmp_path / "gone", mine):
+        settings.set_model_path(str(path))
+    settings.load()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    dialog = opened(app)
+    await until(lambda: names(dialog) == ["File", "Mine", "Theirs"])
+    settings.set_model_path(str(later))
+    settings.load()
+    await until(lambda: names(dialog) == ["File", "Later", "Mine", "Theirs"])
+    shown.show_offered(await app.parts.library.find())
+    offered = [each.text() for each in shown._offered.actions()]
+    assert offered == [OURS, "Mine", "Other folders", "Later", "File", "Theirs"]
+
+
 async def test_H8_two_thousand_models_never_block_the_window(
     open_app: OpenApp, folders: Folders, home: Path
 ) -> None:

@@ -107,7 +107,8 @@ def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(
     assert first_folder(str(snapshot), (), environment) == str(tmp_path / "hub")
     other = model(tmp_path / "mine" / "other")
     assert first_folder(str(other), (str(snapshot),), environment) == str(tmp_path / "mine")
-    assert first_folder("", (str(other),), environment) == str(tmp_path / "mine")
+    unusable = str(tmp_path / ("x" * 300) / "model")
+    assert first_folder(unusable, (str(other),), environment) == str(tmp_path / "mine")
     assert first_folder("/gone/model", (), environment) == str(tmp_path / "hub")
     assert first_folder("", (), {"HF_HUB_CACHE": "/gone"}) == ""
     cache = tmp_path / "x" / "huggingface" / "hub"

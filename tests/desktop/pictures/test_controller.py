@@ -122,6 +122,32 @@ async def test_a_huge_file_is_not_read(
     assert refused == ["Not added: a.png is larger than 10 B."]
 
 
+async def test_a_picture_that_fails_unexpectedly_is_removed(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, _refused = await ready(open_parts)
+
+    def fail(_path: Path) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pictures, "read_picture_file", fail)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: parts.chat.draft.pictures)
+    await until(lambda: not parts.chat.draft.pictures)
+
+
+async def test_a_message_whose_file_is_refused_after_enter_is_not_sent(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    draft = parts.chat.draft
+    draft.text = "What is it?"
+    parts.documents.add_files(draft, [tmp_path / "gone.png"])
+    parts.chat.send()
+    await until(lambda: refused and not parts.chat._sending)
+    assert engine.asked == [] and parts.chat.draft.text == "What is it?"
+
+
 async def test_sending_waits_for_a_picture_and_is_called_off_if_it_is_refused(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QSize, Qt
-from PySide6.QtGui import QColor, QWheelEvent
+from PySide6.QtGui import QColor, QImage, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from core.api.errors import ImageUnreadableError
 from core.api.events import ImageRendered
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureCanvas, PictureViewer
+from desktop.pictures.pictures import image_of
 from desktop.store.tables.records import Picture
 from tests.desktop.hands import child
 from tests.desktop.widgets import samples
@@ -25,8 +25,10 @@ def picture(width: int = 1600, height: int = 1200) -> Picture:
     return Picture("0" * 64, "name", (width, height), thumbnail=thumbnail)
 
 
-def rendered(width: int, height: int, colour: bytes = b"\xff\0\0\xff") -> ImageRendered:
-    return ImageRendered(request=0, width=width, height=height, pixels=colour * (width * height))
+def rendered(width: int, height: int, colour: str = "red") -> QImage:
+    image = QImage(width, height, QImage.Format.Format_RGBA8888)
+    image.fill(QColor(colour))
+    return image
 
 
 def viewer(qtbot: QtBot, shown: Picture, answers: bool = True) -> tuple[PictureViewer, Asked]:
@@ -86,7 +88,7 @@ def test_the_thumbnail_is_shown_until_pixels_arrive_in_any_order(qtbot: QtBot) -
     assert before != window.palette().window().color()
     window.show_pixels(rendered(1600, 1200))
     assert colour_shown(window) == QColor("red") != before
-    window.show_pixels(rendered(800, 600, b"\0\xff\0\xff"))
+    window.show_pixels(rendered(800, 600, "lime"))
     assert window.shown == QSize(1600, 1200)
     assert colour_shown(window) == QColor("red")
 
@@ -171,22 +173,22 @@ def test_dragging_pans(qtbot: QtBot) -> None:
     assert (moved.x(), moved.y()) == (50, 30)
 
 
-@pytest.mark.parametrize(
-    "fail",
-    [
-        lambda window: window.show_error("This picture can't be read."),
-        lambda window: window.show_pixels(rendered(0, 0)),
-        lambda window: window.show_pixels(
-            ImageRendered(request=0, width=40, height=30, pixels=b"\0" * 5)
-        ),
-    ],
-)
-def test_that_there_is_no_picture_is_said_in_words(
-    qtbot: QtBot, fail: Callable[[PictureViewer], None]
+@pytest.mark.parametrize(("width", "height", "size"), [(0, 0, 0), (40, 30, 5), (40, 30, 4801)])
+def test_pixels_that_do_not_fit_their_size_are_no_picture(
+    width: int, height: int, size: int
 ) -> None:
+    sent = ImageRendered(request=0, width=width, height=height, pixels=b"\xff" * size)
+    with pytest.raises(ImageUnreadableError, match="no valid picture"):
+        image_of(sent)
+    whole = ImageRendered(request=0, width=1, height=2, pixels=b"\xff\0\0\xff" * 2)
+    assert image_of(whole).size() == QSize(1, 2)
+    assert image_of(whole).pixelColor(0, 1) == QColor("red")
+
+
+def test_that_there_is_no_picture_is_said_in_words(qtbot: QtBot) -> None:
     window, _asked = viewer(qtbot, picture(), answers=False)
-    fail(window)
-    assert "picture" in window.error()
+    window.show_error("This picture can't be read.")
+    assert window.error() == "This picture can't be read."
     label = child(window, QLabel, "pictureError")
     assert label.isVisible()
     QTest.keyClick(window, Qt.Key.Key_Escape)

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
-from desktop.chat.compose.message_editor import ComposerText, MessageEditor
+from desktop.chat.compose.composer_text import ComposerText
+from desktop.chat.compose.message_editor import MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
 from desktop.window.window_dialogs import suggested_name

@@ -135,8 +135,8 @@ async def test_a_part_of_the_screen_joins_the_draft(
     await until(lambda: draft.pictures and draft.complete)
     assert app.window.isVisible() and dialog.isVisible() and not covers()
     (added,) = draft.pictures
-    assert added.name == "Part of the screen" and added.path is not None
-    image = QImage(str(added.path))
+    assert added.name == "Part of the screen" and added.picture is not None
+    image = QImage(str(app.parts.pictures.path_of(added.picture)))
     assert image.size().toTuple() == (20, 20) and image.pixelColor(9, 9) == QColor("blue")
 
 

@@ -34,6 +34,7 @@ from core.server.messages import FROM_SERVER, RequestSeen
 from core.server.relay import ServerNews
 from desktop.app import App
 from desktop.engine.engine_status import Phase
+from desktop.server import server as server_module
 from desktop.server.connect_box import Connection, snippets
 from desktop.server.server import MOST_CONTENTS, Stage
 from desktop.server.server_page import RequestList, cells
@@ -379,11 +380,29 @@ async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
     assert (await answer("other")).model == "other"
 
 
+async def test_texts_of_programs_that_can_not_be_deleted_are_reported(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr(server_module, "delete", fail)
+    app.parts.server.forget()
+    await until(lambda: app.parts.server.status.stage is Stage.FAILED)
+    assert "replies.db could not be deleted: " in app.parts.server.status.words()
+    await until(lambda: words(app, "toastText").startswith("Not everything could be deleted"))
+    monkeypatch.undo()
+    app.parts.server.forget()
+    await until(lambda: app.parts.server.status.stage is Stage.OFF)
+
+
 async def test_an_idle_model_sleeps_until_a_program_or_the_user_asks(
     app: App, engine: FakeEngine
 ) -> None:
     key = await switched_on(app)
     pid = app.parts.server._server.pid
+    # Nothing wakes the window up for a model that may stay.
+    assert not app.parts.server._idle.isActive()
     find(app, QSpinBox, "serverSleep").setValue(5)
     assert app.parts.server.status.stage is Stage.ON and app.parts.server._server.pid == pid
     engine.idle_s = 299.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
 from desktop.store.database import Database, open_database
-from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables import chats, drafts, messages, replies
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Begin, ChatPath, Picture, Reply, ReplyState
 from tests.desktop.conftest import Loop
@@ -63,7 +63,7 @@ def write_chats(path: Path, chat_count: int = CHATS, turn_count: int = TURNS) ->
 def _answer(connection: sqlite3.Connection, reply: int, text: str) -> None:
     ids = ReplyIds.pack(range(len(text) // 8), "t" * 64, starts_in_reasoning=True)
     kept = Reply(ReplyState.COMPLETE, f"{SECRET} reasoning", ids, "stop")
-    messages.save_reply(connection, reply, text, kept)
+    replies.save(connection, reply, text, kept)
 
 
 @contextmanager

@@ -454,7 +454,7 @@ def test_H7_a_lost_document_comes_from_the_backup_or_is_marked(
     tmp_path: Path, backed_up: bool
 ) -> None:
     path, new = tmp_path / "chats.db", tmp_path / "new.db"
-    document = document_of("a.pdf", True, "one\ftwo", (1,), source="s")
+    document = replace(document_of("a.pdf", True, "one\ftwo", source="s"), chosen=(1,))
     with closing(open_database(path)) as connection:
         chat = chats.create(connection, "A chat")
         messages.add_message(connection, chat, None, "Question", [document])

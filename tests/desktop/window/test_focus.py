@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdi
 
 from core.api.events import FinishReason
 from desktop.app import App
-from desktop.chat.compose.message_editor import ComposerText
+from desktop.chat.compose.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.pictures.picture_strip import PictureThumbnail
 from tests.desktop.conftest import Loop, OpenApp, until

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.chat.compose.chat_options import FormatDialog
+from desktop.chat.compose.format_dialog import FormatDialog
 from desktop.chat.data.json_body import DataView
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeText

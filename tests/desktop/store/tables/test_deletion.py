@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_database, truncate_log
-from desktop.store.tables import attachments, chats, drafts, messages
+from desktop.store.tables import attachments, chats, drafts, messages, replies
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
@@ -33,7 +33,7 @@ def say_much(connection: sqlite3.Connection, words: str, count: int) -> int:
         for length in range(1, 12):
             text = f"{words} {number} " * length * length
             reply = Reply(ReplyState.RUNNING, reasoning=text)
-            messages.save_reply(connection, turn.reply, text, reply)
+            replies.save(connection, turn.reply, text, reply)
     return chat
 
 

@@ -55,6 +55,11 @@ def test_H7_a_damaged_byte_of_a_text_costs_a_character(path: Path, qloop: Loop, 
         assert everything.count("\N{REPLACEMENT CHARACTER}") == 1
 
 
+@pytest.mark.parametrize("value", ["[" * 100_000, "{", "7", '["a", 7]', None, b"[1]"])
+def test_what_is_no_list_of_one_kind_is_empty(value: object) -> None:
+    assert (fields.numbers(value), fields.texts(value), fields.tree(value)) == ((), (), {})
+
+
 # Values by column; one in five is tried by `make test`.
 WRONG = {
     "messages.text": ("x'ff00'", "NULL", "7"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sqlite3
 
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import chats, drafts, folders, forks, messages
+from desktop.store.tables import chats, drafts, folders, forks, messages, replies
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Begin, Reply, ReplyState
 
@@ -30,7 +30,7 @@ def test_chats_drafts_and_forks_know_their_folder(connection: sqlite3.Connection
     assert folder_of(connection, turn.chat) == folder
     path = messages.read_chat(connection, turn.chat)
     assert path is not None and path.folder is not None and path.folder.name == "Work"
-    messages.save_reply(connection, turn.reply, "two", Reply(ReplyState.COMPLETE))
+    replies.save(connection, turn.reply, "two", Reply(ReplyState.COMPLETE))
     forked = forks.fork(connection, turn.chat, turn.reply)
     begun = forks.begin_from(connection, turn.chat, "short", None)
     assert forked is not None and begun is not None

@@ -4,7 +4,7 @@ import sqlite3
 
 from core.api.chat import ReplyIds
 from core.api.reply_format import ReplyFormat
-from desktop.store.tables import attachments, chats, forks, messages
+from desktop.store.tables import attachments, chats, forks, messages, replies
 from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
 from tests.desktop.store.tables.conftest import path_of, texts
 
@@ -16,7 +16,7 @@ IDS = ReplyIds.pack([1, 2], "t" * 64, starts_in_reasoning=True)
 def answered(connection: sqlite3.Connection, chat: int | None, text: str) -> messages.Turn:
     turn = messages.append_turn(connection, chat, text, [PICTURE])
     reply = Reply(ReplyState.COMPLETE, "hm", IDS, "stop")
-    messages.save_reply(connection, turn.reply, f"on {text}", reply)
+    replies.save(connection, turn.reply, f"on {text}", reply)
     return turn
 
 
@@ -42,7 +42,7 @@ def test_a_fork_at_a_reply_ends_with_it_and_is_told_the_same(
 def test_a_fork_follows_the_alternatives_that_are_shown(connection: sqlite3.Connection) -> None:
     turn = answered(connection, None, "one")
     other = messages.add_alternative(connection, turn.chat, turn.message)
-    messages.save_reply(connection, other.reply, "otherwise", Reply(ReplyState.COMPLETE))
+    replies.save(connection, other.reply, "otherwise", Reply(ReplyState.COMPLETE))
     made = forks.fork(connection, turn.chat, other.reply)
     assert made is not None and texts(connection, made.chat) == ["one", "otherwise"]
     assert [len(each.siblings) for each in path_of(connection, made.chat).path] == [1, 1]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desktop.export.archive import add_archive, read_archive
-from desktop.store.tables import chats, forks, message_tree, messages
+from desktop.store.tables import chats, forks, message_tree, messages, replies
 from desktop.store.tables.messages import Turn
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
@@ -17,7 +17,7 @@ from desktop.store.tables.schema import MIGRATIONS, script
 
 def turn(connection: sqlite3.Connection, chat: int | None, question: str, answer: str) -> Turn:
     made = messages.append_turn(connection, chat, question)
-    messages.save_reply(connection, made.reply, answer, Reply(ReplyState.COMPLETE))
+    replies.save(connection, made.reply, answer, Reply(ReplyState.COMPLETE))
     return made
 
 
@@ -77,10 +77,10 @@ def test_deleted_for_good_the_parts_of_a_running_reply_are_gone(
     connection: sqlite3.Connection,
 ) -> None:
     made = messages.append_turn(connection, None, "q1")
-    messages.append_to_reply(connection, made.reply, "secret", Reply(ReplyState.RUNNING))
+    replies.append(connection, made.reply, "secret", Reply(ReplyState.RUNNING))
     message_tree.delete(connection, made.chat, made.message, answers=True)
     assert message_tree.purge(connection)
-    messages.stop_running(connection)
+    replies.stop_running(connection)
     stored = connection.execute("SELECT text FROM messages").fetchall()
     assert stored == [("",), ("",)]
 

@@ -10,7 +10,8 @@ from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables import chats, drafts, fields, messages, replies
+from desktop.store.tables.attachments import document_of
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.messages import Node, shown_path
 from desktop.store.tables.records import Begin, Picture, Reply, ReplyState
@@ -38,16 +39,16 @@ def test_a_reply_comes_back_as_it_was_saved(connection: sqlite3.Connection) -> N
         error=ErrorInfo(name="X", title="Title", message="Words"),
         stats=RequestStats(prompt_tokens=7, evaluated_tokens=7),
     )
-    messages.save_reply(connection, turn.reply, "text", reply)
+    replies.save(connection, turn.reply, "text", reply)
     read = messages.read_path(connection, turn.chat)[-1]
     assert (read.text, read.reply) == ("text", reply)
 
 
 def test_regenerate_keeps_both_and_shows_the_newest(connection: sqlite3.Connection) -> None:
     turn = messages.append_turn(connection, None, "Hello")
-    messages.save_reply(connection, turn.reply, "first", Reply(ReplyState.COMPLETE))
+    replies.save(connection, turn.reply, "first", Reply(ReplyState.COMPLETE))
     second = messages.add_alternative(connection, turn.chat, turn.message)
-    messages.save_reply(connection, second.reply, "second", Reply(ReplyState.COMPLETE))
+    replies.save(connection, second.reply, "second", Reply(ReplyState.COMPLETE))
     assert texts(connection, turn.chat) == ["Hello", "second"]
     assert messages.read_path(connection, turn.chat)[1].siblings == (turn.reply, second.reply)
     messages.choose(connection, turn.reply)
@@ -71,8 +72,8 @@ def test_an_edit_is_a_branch_and_the_old_one_is_a_turn_of_the_arrow_away(
 def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -> None:
     turn = messages.append_turn(connection, None, "Hello")
     half = Reply(ReplyState.RUNNING, ids=ReplyIds.pack([5], "tok", starts_in_reasoning=False))
-    messages.save_reply(connection, turn.reply, "half a", half)
-    messages.stop_running(connection)
+    replies.save(connection, turn.reply, "half a", half)
+    replies.stop_running(connection)
     read = messages.read_path(connection, turn.chat)[-1]
     assert read.text == "half a"
     assert read.reply is not None
@@ -86,7 +87,7 @@ def test_pauses_are_kept_and_cost_only_themselves(
 ) -> None:
     turn = messages.append_turn(connection, None, "Hello")
     ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
-    messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
+    replies.save(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
     read = messages.read_path(connection, turn.chat)[-1].reply
     assert read is not None and read.ids == ids
     connection.execute(f"UPDATE replies SET pauses = {pauses}")
@@ -110,7 +111,7 @@ def test_pauses_are_kept_and_cost_only_themselves(
 )
 def test_one_bad_field_never_costs_the_chat(connection: sqlite3.Connection, damage: str) -> None:
     turn = messages.append_turn(connection, None, "Hello", (Picture(DIGEST, "a.png", (3, 2)),))
-    messages.save_reply(connection, turn.reply, "text", Reply(ReplyState.COMPLETE))
+    replies.save(connection, turn.reply, "text", Reply(ReplyState.COMPLETE))
     connection.execute(damage)
     assert texts(connection, turn.chat) == ["Hello", "text"]
 
@@ -118,7 +119,25 @@ def test_one_bad_field_never_costs_the_chat(connection: sqlite3.Connection, dama
 def test_half_a_surrogate_pair_and_zeros_are_read_as_stored(connection: sqlite3.Connection) -> None:
     text = "odd \ud800 paste\0\0"
     turn = messages.append_turn(connection, None, text)
-    assert texts(connection, turn.chat)[0] == messages.storable(text) == "odd ? paste\ufffd"
+    assert texts(connection, turn.chat)[0] == fields.storable(text) == "odd ? paste\ufffd"
+
+
+def test_names_instructions_and_drafts_may_hold_what_sqlite_can_not(
+    connection: sqlite3.Connection,
+) -> None:
+    """A name of a file under Linux may be no UTF-8."""
+    odd, stored = "odd \udcff\0", "odd ?\ufffd"
+    shown = (document_of(odd, False, "text"), Picture(DIGEST, odd, (3, 2)))
+    turn = messages.append_turn(connection, None, "", shown, begin=Begin(odd))
+    path = path_of(connection, turn.chat)
+    assert path.system == stored
+    assert [each.name for each in path.path[0].attachments] == [stored, stored]
+    chats.rename(connection, turn.chat, odd)
+    assert chats.listed(connection)[0].title == stored
+    drafts.save(connection, StoredDraft(turn.chat, odd, "k", shown, Begin(odd)))
+    (draft,) = drafts.stored(connection)
+    assert (draft.text, draft.begin.system) == (stored, stored)
+    assert [each.name for each in draft.shown] == [stored, stored]
 
 
 def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) -> None:
@@ -177,7 +196,7 @@ def formats(connection: sqlite3.Connection, chat: int) -> list[ReplyFormat | Non
 
 def test_a_reply_has_the_format_in_force_when_it_began(connection: sqlite3.Connection) -> None:
     first = messages.append_turn(connection, None, "one", begin=Begin(format=SCHEMA))
-    messages.save_reply(connection, first.reply, "[]", Reply(ReplyState.COMPLETE))
+    replies.save(connection, first.reply, "[]", Reply(ReplyState.COMPLETE))
     chats.ask_for(connection, first.chat, JSON)
     second = messages.append_turn(connection, first.chat, "two")
     chats.ask_for(connection, first.chat, None)
@@ -207,9 +226,9 @@ def gained(reasoning: str, ids: list[int]) -> Reply:
 def growing(connection: sqlite3.Connection) -> messages.Turn:
     """A reply that was stored once as a whole and has gained two parts since."""
     turn = messages.append_turn(connection, None, "Hello")
-    messages.save_reply(connection, turn.reply, "one", gained("a", [1]))
-    messages.append_to_reply(connection, turn.reply, " two", gained("b", [2, 3]))
-    messages.append_to_reply(connection, turn.reply, " three", gained("c", [4]))
+    replies.save(connection, turn.reply, "one", gained("a", [1]))
+    replies.append(connection, turn.reply, " two", gained("b", [2, 3]))
+    replies.append(connection, turn.reply, " three", gained("c", [4]))
     return turn
 
 
@@ -217,8 +236,8 @@ def test_a_killed_reply_has_all_the_parts_that_were_stored(
     connection: sqlite3.Connection, growing: messages.Turn
 ) -> None:
     other = messages.append_turn(connection, None, "Hi")
-    messages.append_to_reply(connection, other.reply, "x", Reply(ReplyState.RUNNING))
-    messages.stop_running(connection)
+    replies.append(connection, other.reply, "x", Reply(ReplyState.RUNNING))
+    replies.stop_running(connection)
     message = messages.read_path(connection, growing.chat)[-1]
     assert message.text == "one two three"
     assert message.reply is not None
@@ -234,7 +253,7 @@ def test_a_running_reply_is_read_with_its_parts_and_goes_on(
     connection: sqlite3.Connection, growing: messages.Turn
 ) -> None:
     assert texts(connection, growing.chat) == ["Hello", "one two three"]
-    messages.append_to_reply(connection, growing.reply, " four", gained("d", [5]))
+    replies.append(connection, growing.reply, " four", gained("d", [5]))
     message = messages.read_path(connection, growing.chat)[-1]
     assert message.text == "one two three four" and message.reply is not None
     assert message.reply.state is ReplyState.RUNNING
@@ -246,7 +265,7 @@ def test_parts_go_when_the_reply_is_stored_whole_and_with_their_chat(
     connection: sqlite3.Connection, growing: messages.Turn, stored_whole: bool
 ) -> None:
     if stored_whole:
-        messages.save_reply(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
+        replies.save(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
         assert texts(connection, growing.chat) == ["Hello", "whole"]
         assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
         return
@@ -267,7 +286,7 @@ def test_a_damaged_part_costs_its_field(
     connection: sqlite3.Connection, growing: messages.Turn, damage: str
 ) -> None:
     connection.execute(damage)
-    messages.stop_running(connection)
+    replies.stop_running(connection)
     message = messages.read_path(connection, growing.chat)[-1]
     assert message.text == "one two three"
     assert message.reply is None or damage.endswith("broken'") or message.reply.ids is None
@@ -304,8 +323,8 @@ def test_speeds_are_those_that_each_model_was_measured_at(connection: sqlite3.Co
         turn = messages.add_turn(connection, chat, None, "Hello")
         stats = RequestStats(prompt_tokens=tokens, evaluated_tokens=tokens, prefill_s=seconds)
         reply = Reply(ReplyState.COMPLETE, stats=stats, model=name)
-        messages.save_reply(connection, turn.reply, "", reply)
-    assert messages.prefill_speeds(connection) == {"a": 0.01, "b": 0.1}
+        replies.save(connection, turn.reply, "", reply)
+    assert replies.prefill_speeds(connection) == {"a": 0.01, "b": 0.1}
 
 
 def test_another_version_is_read_without_choosing_it(connection: sqlite3.Connection) -> None:
