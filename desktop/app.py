@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 # qasync takes the binding it finds first; this says which, before it is imported.
 os.environ.setdefault("QT_API", "pyside6")
 
-from PySide6.QtCore import QObject, Qt, QTimerEvent, qInstallMessageHandler
+from PySide6.QtCore import QObject, Qt, QTimer, QTimerEvent, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
@@ -48,6 +48,7 @@ EXIT_LOST_DISPLAY = 4
 # SIGHUP comes when the terminal that started the app is closed; Windows has none.
 END_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 COLLECT_EVERY_MS = 5_000
+CARET_RESTS_AFTER_MS = 10_000
 # Closing takes up to 8 s: 3 to forget deleted chats, 5 for the worker to write its caches.
 CLOSING_LIMIT_S = 20.0
 # Without a display Qt returns from its loop at once; this keeps a processor from spinning.
@@ -89,6 +90,26 @@ class App:
         await attempted("closing", self.parts.close, limit_s=None)
         await attempted("closing the window", self.window.leave)
         self.gone.set()
+
+
+class RestingCaret(QObject):
+    """The caret stops blinking, which wakes an idle window twice a second, until it moves."""
+
+    def __init__(self, qt: QApplication) -> None:
+        super().__init__(qt)
+        self._usual_ms = qt.cursorFlashTime()
+        self._rest = QTimer(self, singleShot=True, interval=CARET_RESTS_AFTER_MS)
+        self._rest.timeout.connect(self._stop)
+        self._rest.start()
+        qt.inputMethod().cursorRectangleChanged.connect(self._on_move)
+
+    def _stop(self) -> None:
+        QApplication.setCursorFlashTime(0)
+
+    def _on_move(self) -> None:
+        if QApplication.cursorFlashTime() != self._usual_ms:
+            QApplication.setCursorFlashTime(self._usual_ms)
+        self._rest.start()
 
 
 async def stay_open(folders: Folders, engine: EngineClient) -> None:
@@ -167,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     qt.setQuitOnLastWindowClosed(False)
     report_uncaught(log_uncaught)
     garbage = GarbageCollector()
+    RestingCaret(qt)
     with QEventLoop(qt) as loop:
         try:
             code = run_loop(loop, open_or_refuse(options.data))

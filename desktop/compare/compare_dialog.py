@@ -199,7 +199,7 @@ class SideView(TextOwner):
         self._copy = named(CopyButton(tr("Copy the reply")), "compareCopy")
         self._copy.clicked.connect(self._on_copy)
         self._numbers = NumbersLine(self._copy)
-        self._keep = Button(name="compareKeep")
+        self._keep = Button(tr("Keep as chat"), name="compareKeep")
         self._keep.setAutoDefault(False)
         self._keep.clicked.connect(self._on_keep)
         inside = QWidget()

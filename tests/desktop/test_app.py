@@ -13,6 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import shiboken6
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPlainTextEdit
+from pytestqt.qtbot import QtBot
 
 from core.api.errors import DataFolderBusyError
 from core.client.lock import DataFolderLock
@@ -37,6 +42,26 @@ def test_the_windows_process_never_loads_torch() -> None:
         [sys.executable, "-c", IMPORT_ALL], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == ""
+
+
+def test_the_caret_rests_until_it_moves(
+    qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "CARET_RESTS_AFTER_MS", 1)
+    field, usual = QPlainTextEdit(), qapp.cursorFlashTime()
+    field.show()
+    field.activateWindow()
+    field.setFocus()
+    caret = app_module.RestingCaret(qapp)
+    try:
+        qtbot.waitUntil(lambda: qapp.cursorFlashTime() == 0)
+        caret._rest.setInterval(60_000)
+        QTest.keyClick(field, Qt.Key.Key_A)
+        assert qapp.cursorFlashTime() == usual > 0
+    finally:
+        shiboken6.delete(caret)
+        qapp.setCursorFlashTime(usual)
+        field.close()
 
 
 @pytest.fixture
