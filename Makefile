@@ -17,8 +17,10 @@ SETUP := packaging/setup
 # Show progress of large downloads on a terminal, not in a log.
 export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# A runner imports a tenth of what is installed; compiling the rest takes half a minute.
+export NO_COMPILE := $(if $(CI),--no-compile)
 # Dependencies are checked by hash; Waymark itself is built with the installed tools.
-LOCKED := $(PIP) install --require-hashes --no-deps --only-binary :all:
+LOCKED := $(PIP) install $(NO_COMPILE) --require-hashes --no-deps --only-binary :all:
 OURSELVES := $(PIP) install --no-deps --no-build-isolation -e .
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
 SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))

@@ -107,6 +107,8 @@ class Theme(QObject):
         # Setting a style sheet restyles every widget.
         if isinstance(app, QApplication) and (wanted != self._dressed or not app.styleSheet()):
             self.scheme, self._dressed = scheme, wanted
+            # Replacing one style sheet by another takes Qt three times as long.
+            app.setStyleSheet("")
             app.setFont(self._font(app.font()))
             app.setPalette(_palette(read_colours(scheme)))
             app.setStyleSheet(style_sheet(scheme, self.text_size))

@@ -13,7 +13,7 @@ python=$1/bin/python
 plain_size=$([ "$(uname -s)" = Linux ] && echo "3 GB" || echo "110 MB")
 
 pip_install() {
-    "$python" -m pip install --disable-pip-version-check "$@"
+    "$python" -m pip install --disable-pip-version-check ${NO_COMPILE:+"$NO_COMPILE"} "$@"
 }
 
 has_nvidia_driver() {

@@ -57,6 +57,7 @@ def test_every_scenario_reads_what_its_name_says(rig: Rig, tmp_path: Path) -> No
     assert row.written_bytes > 0
 
 
+@pytest.mark.slow
 def test_the_yardsticks_read_only_what_is_new(rig: Rig, words: Words, tmp_path: Path) -> None:
     for turn in yardstick.long_turns(rig, words, tokens=60, reply=12)[1:]:
         assert turn.evaluated == turn.new and 0 < turn.idle < 20

@@ -43,7 +43,7 @@ def quick_limits() -> GpuLimits:
     return GpuLimits(ProcessorClock(), HERE, 2**16, (16,))
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("kind", ["cpu", pytest.param("gpu", marks=pytest.mark.slow)])
 def test_every_op_has_its_line_and_gives_the_numbers_of_the_others(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def tiny(name: str, folder: Path) -> model.Subject:
     return model.Subject(path, model.Beside([], print))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["35B-A3B/4", "Falcon-H1-0.5B/2", "Falcon-H1-0.5B"])
 def test_other_families_are_read_alike_and_computed_whole(name: str, tmp_path: Path) -> None:
     peers: list[Noted] = []

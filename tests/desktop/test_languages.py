@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, WindowSettings
 from desktop.store.settings_file import SettingsFile
 from tests.desktop.conftest import OpenApp
-from tests.desktop.hands import child
+from tests.desktop.hands import child, settle
 from tests.desktop.models.test_library import library, model
 
 ROOT = Path(__file__).parents[2]
@@ -128,15 +127,10 @@ async def test_no_word_is_cut_in_the_smallest_window(
         if action:
             found = child(app.window, QAction, action)
             found.trigger()
-        await settled()
+        await settle()
         cut += [each.objectName() or text_of(each) for each in visible(app.window) if is_cut(each)]
     assert cut == []
     assert app.window.width() == 900 or percent > 100
-
-
-async def settled() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0.01)
 
 
 def visible(window: QWidget) -> list[QWidget]:

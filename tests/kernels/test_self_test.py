@@ -232,9 +232,8 @@ def test_plain_torch_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_kernels_of_a_gpu_pass(
     dtype: torch.dtype, device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -39,7 +39,7 @@ from tests.gguf.files import write
 from tests.loading.test_load_memory import loaded
 from tests.models.releases import RELEASED as RELEASES
 from tests.promises.fixtures import PURE, TILED
-from tests.sweeps import rotated, thinned
+from tests.sweeps import rotated
 from tests.weights.files import write_sparse
 
 CPU = torch.device("cpu")
@@ -296,7 +296,8 @@ def shortened(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("name", "precision"), thinned(LOADED, [("LFM2-8B-A1B", "int4")]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "precision"), LOADED)
 def test_L4_a_load_takes_what_was_said_before(
     tmp_path: Path, machine: Machine, name: str, precision: str
 ) -> None:

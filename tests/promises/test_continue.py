@@ -25,14 +25,22 @@ def cut_off(machine: Machine, chat: list[Message]) -> Answer:
     return answer
 
 
+# What makes a loaded model go on after so many messages, found once.
+_SALTS: dict[tuple[int, int], str] = {}
+
+
 def long_reply(machine: Machine, chat: list[Message]) -> Answer:
     """A reply of ten tokens that goes on; asks about other numbers until one does."""
-    for salt in "abcdefgh":
+    known = (id(machine.base), len(chat))
+    for salt in _SALTS.get(known, "abcdefgh"):
         chat[-1] = user(words(12, salt))
         answer = machine.ask(chat, sampling=TEN)
+        if known in _SALTS:
+            return answer
         more = machine.cold([*chat, answer.finished.reply], sampling=TEN)
         last = machine.cold([*chat, more.finished.reply], sampling=TEN)
         if [len(each.ids) for each in (answer, more, last)] == [10, 10, 10]:
+            _SALTS[known] = salt
             return answer
     raise AssertionError("the model never goes on for 30 tokens")
 

@@ -92,6 +92,7 @@ def test_P3_200_schemas_hold_with_right_and_wrong_drafts(
     assert drafted > accepted > 0, "some drafts were right, and some wrong"
 
 
+@pytest.mark.usefixtures("compiled_here")
 @pytest.mark.parametrize(("schema", "keyword"), REFUSED)
 def test_P3_a_refused_schema_is_refused_by_name_before_anything_is_read(
     machine: Machine, schema: Any, keyword: str

@@ -29,9 +29,10 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "precision",
-    ["bfloat16", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int8", "int4"))],
+    ["bfloat16", "int8", "int4"],
 )
 def test_X1_a_reply_is_the_same_cold_restored_and_branched(
     folder_of: FolderOf, picture: PictureOf, precision: Precision

@@ -42,6 +42,7 @@ def test_P1_replies_of_a_script_are_the_same_with_drafts(script: str) -> None:
     assert all(line["draft"] is None for line in plain.lines)
 
 
+@pytest.mark.slow
 def test_P2_the_scan_finds_what_is_not_rolled_back() -> None:
     wrong = ("--draft", "lookup", "--draft-tokens", "4", "--draft-noise", "1")
     found = played("kv_scan.json", *wrong, "--skip-rollback")

@@ -198,6 +198,7 @@ async def test_a_folder_that_can_not_be_written(app: App, tmp_path: Path) -> Non
         await app.parts.export.write([], tmp_path / "nowhere" / "a.zip")
 
 
+@pytest.mark.slow
 async def test_H8_export_and_import_of_2000_messages(
     app: App, engine: FakeEngine, tmp_path: Path
 ) -> None:

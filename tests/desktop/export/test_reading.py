@@ -314,6 +314,7 @@ def test_a_bomb_that_lies_about_its_size(tmp_path: Path, monkeypatch: pytest.Mon
         read(path)
 
 
+@pytest.mark.slow
 def test_json_that_fills_the_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

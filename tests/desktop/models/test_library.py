@@ -308,6 +308,7 @@ async def test_models_opened_by_their_paths_are_listed(
     assert offered == [OURS, "Mine", "Other folders", "Later", "File", "Theirs"]
 
 
+@pytest.mark.slow
 async def test_H8_two_thousand_models_never_block_the_window(
     open_app: OpenApp, folders: Folders, home: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_replies_have_the_bits_of_forwards_where_a_window_moves_on(loaded_of: Lo
     assert captured.step(again.model, again.kv_buffer).num_traces == 1
 
 
+@pytest.mark.slow
 def test_a_whole_reply_is_the_same(loaded_of: LoadedOf) -> None:
     loaded, chat = loaded_of("hybrid", "bfloat16"), [user("Hello")]
     expected = Machine(loaded).ask(chat)

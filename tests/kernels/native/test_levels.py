@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from kernels.blocks.types import GGUFType
 from kernels.common.shapes import (
@@ -95,8 +96,8 @@ def older(
     tmp_path_factory: pytest.TempPathFactory,
     shared_folder: Path,
 ) -> Iterator[Library]:
-    folder_of = tmp_path_factory.mktemp("level")
     if request.param in SHIPPED:
+        folder_of = tmp_path_factory.mktemp("level")
         yield came_along(request.param.removeprefix("shipped "), folder_of)
         return
     if request.param not in OTHERS:
@@ -108,9 +109,10 @@ def older(
     # Vectors that a processor lacks take a compiler three times as long at -O2.
     flags = ["-O1" if flag == "-O3" else flag for flag in build._flags()]
     wanted = [*(flag for flag in flags if not flag.startswith("-march")), *level]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, FileLock(shared_folder / "others.lock"):
         patch.setattr(build, "_flags", lambda: wanted)
-        yield Library(built(folder_of))
+        found = built(shared_folder / "others")
+    yield Library(found)
 
 
 def came_along(name: str, cache: Path) -> Library:
