@@ -1,7 +1,4 @@
-"""Chooses the kernels of a model once, when it is loaded.
-
-Choices that depend on speed are arguments.
-"""
+"""Chooses the kernels of a model once, at load; choices that depend on speed are arguments."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class Backend:
     """`name` differs wherever bits may; it is part of the fingerprint.
 
     `formats` hold weight matrices, `ops` are all other operations. `shares_out`: threads of a
-    one-token step take work as they become free. `capture` records such steps, if possible.
+    one-token step take work as they become free. `capture` records such steps.
     """
 
     name: str
@@ -71,9 +68,8 @@ def backend(
 
     `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
     float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
-    interpreter. `rows`: rows that a packed matrix multiplies at once; `product`: how many bfloat16
-    rows are multiplied; `integers`: quantise matrices; `published`: matrices that are blocks in
-    their file stay so.
+    interpreter. `rows`: a packed matrix's at once; `product`: how many bfloat16 rows are
+    multiplied; `published`: matrices stay blocks of their file.
     """
     if published and not (name == "cpu" and library is not None):
         return _with_blocks(backend(name, dtype, rows, integers, library, product), name, dtype)

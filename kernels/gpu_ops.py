@@ -52,10 +52,8 @@ def name() -> str:
 
 
 def held(integers: Integers | None) -> tuple[str, WeightFormats]:
-    """The formats of matrices, and their name.
-
-    With an integer head the embedding table stays in its file, because GPU memory is scarce.
-    """
+    """The formats of matrices, and their name. GPU memory is scarce, so beside an integer head the
+    embedding table stays in its file."""
     if integers is None:
         return "reference", PLAIN
     if multiplies_integers(_device()):
@@ -66,7 +64,7 @@ def held(integers: Integers | None) -> tuple[str, WeightFormats]:
 
 
 def with_blocks(formats: WeightFormats, dtype: torch.dtype) -> tuple[str, WeightFormats]:
-    """`formats` that keep GGUF blocks where a kernel multiplies them, and how."""
+    """`formats` that keep GGUF blocks where a kernel multiplies them; and their name."""
     stay = multiplies_blocks(_device())
     blocks = partial(GpuBlockFormat, dtype, stay)
     title = "blocks" if stay else "blocks dequantised on load"

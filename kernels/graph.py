@@ -1,7 +1,7 @@
 """Traces of a GPU's steps: one CUDA graph of everything a step launches.
 
-A graph repeats launches with the same arguments. So token numbers are on the device, where the row
-store and attention read them. A step that reads stored rows in any other way is not captured.
+A graph repeats launches with equal arguments, so token numbers are on the device, for the row store
+and attention. A step that reads stored rows in another way is not captured.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
 class Stored(NamedTuple):
-    """Cells that say where a step stores its tokens: `row` [MOST_TOKENS] int64, and `length` int32,
-    the number of rows with each; `first` is the first row at capture."""
+    """Cells with a step's tokens: `row` [MOST_TOKENS] int64, and `length` int32, the number of rows
+    with each; `first` is the first row at capture."""
 
     first: int
     row: Tensor
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 
 class Lengths:
-    """The number of rows that attention reads, one integer [1] int32 on the device."""
+    """The number of rows that attention reads, [1] int32 on the device."""
 
     def __init__(self) -> None:
         self._captured: Mapping[int, Stored] | None = None
@@ -56,7 +56,7 @@ class Lengths:
 
     @contextmanager
     def read_from(self, captured: Mapping[int, Stored]) -> Iterator[None]:
-        """Capture a step that stores to these rows, found by the addresses of their storages."""
+        """Capture a step that stores to these rows, by the addresses of their storages."""
         self._captured = captured
         try:
             yield
@@ -144,7 +144,7 @@ def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
 
 
 class _RowsAreLeftAlone(Watch):
-    """Raises if a torch operation reads or writes stored rows."""
+    """Raises if torch reads or writes stored rows."""
 
     def __init__(self, stored: Mapping[int, Stored]) -> None:
         super().__init__()

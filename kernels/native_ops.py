@@ -1,7 +1,6 @@
 """The operations of the compiled kernels, in one table.
 
-Each calls its kernel, or returns None for tensors that the kernel doesn't take, which plain torch
-then computes.
+Each returns None for tensors that its kernel doesn't take, which plain torch then computes.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ Native = Callable[Concatenate[Library, ...], Any]
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
-    """Results are new tensors. `widened`: attention of many tokens runs without the processor's
-    bfloat16 instructions."""
+    """`widened`: attention of many tokens without the processor's bfloat16 instructions."""
     bound: dict[str, Any] = {
         name: _or_plain(native, getattr(PLAIN_OPS, name), library)
         for name, native in _TABLE.items()

@@ -1,4 +1,4 @@
-"""The type of a set of operations, and plain torch's set. `dispatch` chooses one for a device."""
+"""The type of a set of operations, and plain torch's set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ops:
     """The operations of layers, except matrix products; by default plain torch's.
 
     Bits depend on a call's inputs and their shapes alone. Recurrent layers process prompts
-    `rows_per_part` rows at a time, or at once if None.
+    `rows_per_part` rows at a time.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor] = norms.rms_norm

@@ -105,8 +105,8 @@ class Pause(Frozen):
 
 
 class Progress(Frozen):
-    """`speed` is that of the last seconds; `waiting` is why a new attempt isn't made yet;
-    `checking`: digests are compared; `elsewhere`: another process downloads it."""
+    """`speed` is that of the last seconds; `waiting` is why no attempt is made yet; `checking`:
+    digests are compared; `elsewhere`: another process downloads it."""
 
     type: Literal["progress"] = "progress"
     work: str

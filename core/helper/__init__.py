@@ -1,7 +1,7 @@
 """The helper: a limited process, without torch, which interprets untrusted files, given as bytes,
 never as paths.
 
-The constants here are for both sides: the worker doesn't load the helper's libraries.
+These constants are for both sides: the worker doesn't load the helper's libraries.
 """
 
 # The most that a chat template may write.

@@ -22,7 +22,7 @@ def copy_rotations(given: Rotations, to: Rotations) -> None:
 
 
 def inverse_frequencies(theta: float, dim: int, device: torch.device) -> Tensor:
-    """theta^(-2 i / dim) for i = 0 .. dim / 2 - 1, float32 (Su et al. 2021)."""
+    """theta^(-2 i / dim) for i = 0 .. dim / 2 - 1, float32."""
     exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim
     return 1.0 / theta**exponents
 
@@ -100,11 +100,8 @@ class RoPE:
 
 
 class InterleavedMRoPE:
-    """Multimodal RoPE whose frequencies alternate between the axes: T, H, W, T, H, W, ..
-
-    Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for i % 3 == 2
-    and i < 3 * sections[2], and the temporal axis otherwise.
-    """
+    """Frequencies alternate between the axes: i follows the height for i % 3 == 1 and i < 3 *
+    sections[1], the width for i % 3 == 2 and i < 3 * sections[2], else the temporal axis."""
 
     def __init__(
         self,

@@ -52,8 +52,8 @@ class LibraryClient:
         self._journal = cache.with_name("moves.json")
 
     async def describe(self, paths: Sequence[str], *, again: bool = False) -> None:
-        """Cancelling ends the process. `again` uses nothing remembered, and measures this machine's
-        speed once more.
+        """Cancelling ends the process. `again` uses nothing remembered, and measures this machine
+        once more.
 
         Raises EngineDiedError if the process can't start, or ends again and again.
         """

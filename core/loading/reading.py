@@ -1,4 +1,4 @@
-"""Reads the tensors of a model, each for its uses: the one way from a container to the kernels.
+"""Reads the tensors of a model, each for its uses.
 
 A norm whose scales migrate into a matrix before it, and the scales of a packed layer, are read
 early; in its turn such a tensor must be the same, because only that reading is digested. Memory

@@ -1,8 +1,5 @@
 """OLMo-Hybrid (text only): mostly gated delta nets, every fourth layer attention without positions.
-
-Attention layers have norms after their halves, the others before. Beta goes up to 2, so a state may
-turn into its opposite.
-"""
+Attention layers have norms after their halves, the others before."""
 
 from __future__ import annotations
 

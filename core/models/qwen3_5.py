@@ -173,11 +173,8 @@ def _block(
 
 
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
-    """If the folder has one: its layer is attention, and feeds forward as the last layer.
-
-    It needs the hidden row before the first new token, which only a checkpoint has: without
-    recurrent layers a prefix may end where there is none.
-    """
+    """If the folder has one. It needs the hidden row before the first new token, which only a
+    checkpoint has: without recurrent layers a prefix may end where there is none."""
     if weights.stored(MTP_MARK) is None or "linear_attention" not in text.types:
         return None
     scope, last = weights.scope(MTP_SCOPE), text.num_hidden_layers - 1

@@ -306,7 +306,7 @@ def _object(event: str) -> dict[str, Any]:
 
 
 def _same_model(answered: str, asked: str) -> bool:
-    """True if names differ only by a folder, an ending, or a date in one."""
+    """True if names differ only by a folder, an ending, or one's date."""
     first, second = _base(answered), _base(asked)
     return first == second or _VERSION.sub("", first) == second or first == _VERSION.sub("", second)
 

@@ -88,7 +88,7 @@ class Answering:
         return name if name in self.client.names else self.model.name
 
     async def answer(self, ask: Ask) -> AsyncGenerator[Answered, None]:
-        """Raises Refusal, before the first event or later; closing it stops the engine's work."""
+        """Raises Refusal, also after the first event; closing it stops the engine's work."""
         if not self._needs_load(ask):
             self._check(ask)
         async with self.turns.turn(ask.client):

@@ -6,7 +6,7 @@ summary), of the question before it.
 
 Nothing can be reused after a line of the system prompt that changes with every request or day. Of
 those in `resources/server/volatile_lines.json`, `pinned` ones stay as in the chat's first request;
-others, which say nothing to a model, are left out.
+others are left out.
 """
 
 from __future__ import annotations

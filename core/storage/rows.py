@@ -2,8 +2,7 @@
 Functions work inside a transaction.
 
 A blob is held only while those it needs are; a lasting one while it has an owner, another while a
-blob needs it or it ends the chain that is being written. So only what nothing needs is deleted
-alone.
+blob needs it or it ends the chain that is being written.
 """
 
 from __future__ import annotations

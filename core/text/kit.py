@@ -118,8 +118,8 @@ def _as_error(reason: str) -> TemplateError:
 class PictureFrame:
     """`begin` is the text that a template writes for a picture, `whole` its replacement.
 
-    Gemma 3's writes the token that begins an image, the others' the placeholder without the tokens
-    around it. _NUMBER is the picture's number in the prompt.
+    Gemma 3's begins an image, the others' is the placeholder alone. _NUMBER is the picture's number
+    in the prompt.
     """
 
     begin: str

@@ -43,8 +43,8 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A mark's text, in message number `message` (None: the tools' definitions), or the sampled ids
-    of `reply`. A "tool" slot is an added token's spelling in a call, a result or a definition,
-    which templates escape."""
+    of `reply`. A "tool" slot is an added token's spelling in a call, result or definition, which
+    templates escape."""
 
     message: int | None
     kind: SlotKind

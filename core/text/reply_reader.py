@@ -23,8 +23,8 @@ class ReplyReader:
 
     The texts, not the ids, lack the whitespace around a thought and, unless it `keeps_blanks`,
     before the answer. Stops in `begun`, the ids of a continued reply, don't count. `marks` are ids
-    that show a text in the answer. With `channels` the reply is messages, whose headers are not
-    shown; a function's call is part of the answer, between marks.
+    that show a text in the answer. With `channels` the reply is messages, without their headers; a
+    call is part of the answer, between marks.
     """
 
     def __init__(

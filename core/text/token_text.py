@@ -1,7 +1,6 @@
 """Token ids as text: decoded one at a time, and spelled out for grammars.
 
-Byte-level tokenizers are decoded through bytes, exactly for any ids, others in a short window of
-ids.
+Byte-level tokens are decoded as bytes, exactly for any ids, others in a short window of ids.
 """
 
 from __future__ import annotations

@@ -136,8 +136,8 @@ def parse_header(
 def write_header(
     metadata: Mapping[str, str], tensors: Iterable[tuple[str, torch.dtype, tuple[int, ...]]]
 ) -> bytes:
-    """The bytes before the data of `tensors`, which follow in this order. There is one spelling:
-    keys are sorted, and spaces align the data."""
+    """There is one spelling: keys are sorted, and spaces align the data, which follows in this
+    order."""
     header: dict[str, Any] = {_METADATA: metadata}
     start = 0
     for name, dtype, shape in tensors:

@@ -186,8 +186,7 @@ class Worker:
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """A line of JSON: numbers and names, no text, ids or paths. `chat` is an alias for this
-    process's life."""
+    """A line of JSON: numbers and names, no text, ids or paths; `chat` is an alias."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),

@@ -185,17 +185,21 @@ class ServerController(QObject):
 
     async def _delete_unwanted(self) -> None:
         """Call while no process runs. Raises NotDeletedError."""
+        # Another request to forget may come meanwhile.
+        forgetting, self._forgetting = self._forgetting, False
         try:
-            if self._forgetting or not self._keeps:
+            if forgetting or not self._keeps:
                 await asyncio.to_thread(delete, self._replies)
-            if self._forgetting:
-                # A killed process has left them.
-                await asyncio.to_thread(Pictures(self._pictures).clear)
-                self._forgetting = False
+            if forgetting:
+                # Deletes what a killed process has left.
+                await asyncio.to_thread(Pictures, self._pictures)
+            forgetting = False
         except OSError as error:
             words = tr("{file} could not be deleted: {reason}.")
             said = words.format(file=error.filename, reason=error.strerror)
             raise NotDeletedError(said) from error
+        finally:
+            self._forgetting |= forgetting
 
     def _make_key(self) -> str:
         self.new_key = secrets.token_urlsafe(KEY_BYTES)

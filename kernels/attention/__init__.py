@@ -1,1 +1,0 @@
-"""Softmax attention: causal, and over a whole picture."""

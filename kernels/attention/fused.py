@@ -1,8 +1,8 @@
 """Grouped attention over torch's fused scaled_dot_product_attention, on any device.
 
-Query heads that share a key head are folded into the query axis: on a CPU the fused op repeats the
-keys instead (85 ms against 8 ms for one token over 8,192 keys). Its `is_causal` counts from the
-first key, so masks are built here.
+Query heads that share a key head are folded into the query axis; on a CPU the fused op would repeat
+the keys (85 ms against 8 ms for one token over 8,192 keys). Masks are built here, because its
+`is_causal` counts from the first key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def each_alone(
     values: Tensor,
     *limits: Any,
 ) -> Tensor:
-    """`attend` of one query after the other. `limits` are its scale, window and sinks."""
+    """`attend` of one query after the other; `limits` are scale, window and sinks."""
     ends = range(keys.shape[0] - queries.shape[0] + 1, keys.shape[0] + 1)
     found = [
         attend(query, keys[:end], values[:end], *limits)
@@ -97,7 +97,7 @@ def _attend(
 def _with_sinks(
     queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One more key and value of zeros; the mask adds each head's sink to its score."""
+    """One more key and value of zeros, whose score is each head's sink."""
     num_queries, num_kv_heads = queries.shape[0], keys.shape[1]
     rows = sinks.to(queries.dtype).view(num_kv_heads, -1, 1).repeat_interleave(num_queries, 1)
     if mask is None:
@@ -110,8 +110,8 @@ def _with_sinks(
 def _mask(
     queries: Tensor, place: int, num_keys: int, group: int, window: int | None, *, causal: bool
 ) -> Tensor | None:
-    """[group * num_queries, num_keys], -inf where a key is hidden; None if none is. `place` is the
-    index of the first query among the keys."""
+    """[group * num_queries, num_keys], -inf where a key is hidden; None if none is. `place`: of the
+    first query among the keys."""
     num_queries = queries.shape[0]
     later = causal and num_queries > 1
     earlier = window is not None and place + num_queries > window

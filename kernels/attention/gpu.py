@@ -1,8 +1,7 @@
 """Attention of one generated token in Triton, split over the context.
 
-The keys are cut into SPLITS equal parts, so a long context keeps the whole GPU busy. A program
-takes one split of one key head; a second kernel adds up the splits in order. The number of keys,
-read from the device, alone decides the splits, so a captured graph stays valid as the context
+A second kernel adds up SPLITS equal parts of the keys in order, so a long context keeps the whole
+GPU busy. The number of keys is read from the device, so a captured graph stays valid as the context
 grows.
 """
 
@@ -31,8 +30,8 @@ def decode_attention(
 ) -> Tensor:
     """One token attends to itself and everything before it: [1, num_heads, head_dim].
 
-    `keys` and `values` are [capacity, num_kv_heads, head_dim], of which the first `length` rows
-    count; `length` >= 1 is one integer on the device. Computed in float32 and rounded once.
+    The first `length` rows of `keys` and `values` [capacity, num_kv_heads, head_dim] count;
+    `length` >= 1 is one integer on the device. Computed in float32 and rounded once.
     """
     assert dense_rows(queries, keys, values)
     _, num_heads, head_dim = queries.shape
@@ -83,7 +82,7 @@ def decode_attention(
 def _split(
     length: tl.tensor, WINDOW: tl.constexpr, SPLITS: tl.constexpr, KEYS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """First visible key, end of the keys, and the keys of one split, in whole steps."""
+    """First visible key, end of the keys, and keys of a split, in whole steps."""
     end = tl.load(length).to(tl.int32)
     first = end * 0
     if WINDOW > 0:
@@ -115,7 +114,7 @@ def _attend_to_split(
     BLOCK: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Softmax over one split, not yet divided: its sum of values, its maximum, its sum."""
+    """One split: its sum of values, not yet divided, its maximum and its sum."""
     kv_head, split = tl.program_id(0), tl.program_id(1)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
     start = first + split * size
@@ -185,7 +184,7 @@ def _add_splits(
     COLUMNS: tl.constexpr,
     SINKS: tl.constexpr,
 ) -> None:
-    """Some columns of one head: the splits, each weighted by its share of the softmax."""
+    """Some columns of one head: splits weighted by their shares of the softmax."""
     head = tl.program_id(0)
     first, end, size = _split(length, WINDOW, SPLITS, KEYS)
     split = tl.arange(0, SPLITS)

@@ -18,7 +18,6 @@
 #define MOST_NUMBERS 65536 /* of a part's rows: their sums and a chunk stay in a core's cache */
 #define MOST_ROWS 2048
 #define MOST_DIM 576
-#define LOG2_E 1.44269504f
 
 /* Memory of one thread for one part. Rows are padded with zeros to what products need. All but
  * scores and sums are words: two bfloat16 or one float32. */
@@ -38,10 +37,6 @@ struct rows {
 
 static inline long larger(long first, long second) {
     return first > second ? first : second;
-}
-
-static inline long rounded_up(long number, long to) {
-    return (number + to - 1) / to * to;
 }
 
 static inline long width_of(const struct attend_many *all) {
@@ -293,12 +288,9 @@ static void attend_part(const struct attend_many *all, struct scratch *own, stru
 static void one_part(const void *given, long part, void *result) {
     const struct attend_many *all = given;
     struct rows rows = {part % all->kv_heads, part / all->kv_heads * all->rows_of_part, 0, 0};
-    struct scratch *own = aligned_alloc(64, rounded_up(sizeof *own, 64));
+    struct scratch *own = room_of_part(sizeof *own, all->failed);
     (void)result;
-    if (!own) {
-        __atomic_store_n((int *)all->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
+    if (!own) return;
     rows.count = smaller(all->rows_of_part, all->num_queries * all->group - rows.first);
     tiles_begin(&own->tiles, all->on_tiles, COLUMN);
     attend_part(all, own, rows);
@@ -315,7 +307,7 @@ int waymark_attend_many(struct attend_many *given) {
     if (!HAS_PAIRS) all.widened = 1;
     all.on_tiles = !all.widened && tiles_allowed();
     /* As few parts as keep all threads busy, because each packs all keys itself. */
-    long share = (rows * all.kv_heads + all.threads - 1) / all.threads;
+    long share = pool_parts(rows * all.kv_heads, all.threads);
     all.rows_of_part = smaller(most, rounded_up(larger(share, 1), BLOCK));
     pool_rows(one_part, &all, pool_parts(rows, all.rows_of_part) * all.kv_heads, all.threads);
     return !failed;

@@ -76,12 +76,7 @@ static inline float *scores_of(const struct attend *all, long number, long head)
     return partial_of(all, all->splits, 0) + (part * heads + head) * SPLIT;
 }
 
-INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
-    return is_bfloat ? load_bfloats((const uint16_t *)from + place)
-                     : load_floats((const float *)from + place);
-}
-
-/* Prefetches the numbers from `place` on, which `load_lanes` reads later. */
+/* Prefetches the numbers from `place` on, which `read_lanes` reads later. */
 INLINE void look_ahead(const char *from, long place, int is_bfloat) {
     if (!is_bfloat || place % (2 * LANES) == 0)
         __builtin_prefetch(from + place * (is_bfloat ? 2 : 4), 0, 2);
@@ -102,7 +97,7 @@ INLINE void score_keys(const struct attend *all, long number, long start, int ke
             given[head] = load_floats(queries + head * dim + place);
         for (int key = 0; key < keys; key++) {
             look_ahead(from + (key + AHEAD) * stride, place, is_bfloat);
-            floats lanes = load_lanes(from + key * stride, place, is_bfloat);
+            floats lanes = read_lanes(from + key * stride, place, is_bfloat);
             for (int head = 0; head < heads.count; head++)
                 totals[key * heads.count + head] += given[head] * lanes;
         }
@@ -162,7 +157,7 @@ INLINE void add_lanes(const struct attend *all, const char *values, const float 
     for (long key = 0; key < keys; key++) {
         for (int each = 0; each < vectors; each++) {
             look_ahead(values + (key + AHEAD) * stride, place + each * LANES, is_bfloat);
-            lanes[each] = load_lanes(values + key * stride, place + each * LANES, is_bfloat);
+            lanes[each] = read_lanes(values + key * stride, place + each * LANES, is_bfloat);
         }
         for (int head = 0; head < heads; head++)
             for (int each = 0; each < vectors; each++)
@@ -264,7 +259,7 @@ static int one_token(const struct attend *given, long token) {
     if (all.token) all.num_keys = *(const long *)all.token + 1;
     all.num_keys += token;
     choose_keys(&all);
-    all.splits = (all.num_keys + SPLIT - 1) / SPLIT;
+    all.splits = pool_parts(all.num_keys, SPLIT);
     long heads = all.kv_heads * all.group, numbers = heads * all.dim;
     all.splits_of_part = pool_share(all.splits, 1, all.threads);
     long parts = pool_parts(all.splits, all.splits_of_part);

@@ -17,9 +17,9 @@ def causal_attention(
     """The last n of m tokens attend to themselves and everything before them.
 
     `queries` [n, num_heads, head_dim]; `keys`, `values` [m, num_kv_heads, head_dim], m >= n. Each
-    key head serves num_heads / num_kv_heads neighbouring query heads. With a `window` a token sees
-    only the last `window` tokens, including itself. `sinks` [num_heads], float32, are scores of one
-    more key of each head, which has no value. Computed in float32.
+    key head serves num_heads / num_kv_heads neighbouring query heads. A `window` counts the token
+    itself. `sinks` [num_heads], float32, are scores of one more key of each head, which has no
+    value. Computed in float32.
     """
     distance = _distance(queries, keys)
     return _attention(
@@ -37,7 +37,7 @@ def run_attention(
 ) -> Tensor:
     """The last n of m tokens attend to one another both ways, and to everything before them.
 
-    A `window` hides keys that are too far back, and none that follow.
+    A `window` hides keys too far back, and none that follow.
     """
     return _attention(
         queries, keys, values, scale, _within(_distance(queries, keys), window), sinks
@@ -57,7 +57,7 @@ def _attention(
     seen: Tensor,
     sinks: Tensor | None,
 ) -> Tensor:
-    """`seen` [n, m] says which query sees which key."""
+    """`seen` [n, m]: which query sees which key."""
     copies = queries.shape[1] // keys.shape[1]
     keys, values = (each.float().repeat_interleave(copies, 1) for each in (keys, values))
     scores = torch.einsum("qhd,khd->hqk", queries.float(), keys) * scale

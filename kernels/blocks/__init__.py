@@ -1,1 +1,0 @@
-"""Blocks of quantised numbers as GGUF files have them: types, layouts and values."""

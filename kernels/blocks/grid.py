@@ -28,8 +28,8 @@ def _grid(name: str) -> Floats:
 
 @cache
 def grid_codes(type_name: str) -> Codes | None:
-    """The table of a type's rows, each number as its place among those of the table, in ascending
-    order; None for a type without one."""
+    """The table of a type's rows, each number as its rank among those of the table; None for a type
+    without one."""
     if type_name not in GRID_BLOCKS:
         return None
     grid = _grid("IQ1_S" if type_name == "IQ1_M" else type_name)
@@ -38,7 +38,7 @@ def grid_codes(type_name: str) -> Codes | None:
 
 @cache
 def _shifted_grid() -> Floats:
-    """IQ1's table raised by an eighth, then lowered by it: the code has the choice in bit 11."""
+    """IQ1's table raised by an eighth, then lowered by it: bit 11 of a code chooses."""
     grid = _grid("IQ1_S")
     return np.concatenate((grid + _DELTA, grid - _DELTA))
 
@@ -53,7 +53,7 @@ def _signs() -> Floats:
 
 @cache
 def _even_signs() -> Floats:
-    """Signs for each code of seven bits: an eighth makes the number of minus signs even."""
+    """Signs for codes of seven bits: the eighth makes the number of minus signs even."""
     signs: Floats = _signs()[:128].copy()
     signs[:, 7] = signs[:, :7].prod(axis=1)
     return signs
@@ -63,7 +63,7 @@ def _fill(
     values: Floats, grid: Floats, rows: npt.NDArray[Any], scales: Floats,
     signs: Floats | None = None, sign_rows: npt.NDArray[Any] | None = None,
 ) -> None:  # fmt: skip
-    """Choose rows of a grid, multiply by the scale of each group, then by rows of signs."""
+    """Rows of a grid, times the scale of each group, times rows of signs."""
     np.take(grid, rows, axis=0, out=values.reshape(*rows.shape, -1), mode="clip")
     groups = values.reshape(*scales.shape, -1)
     groups *= scales[:, :, None]
@@ -73,7 +73,7 @@ def _fill(
 
 
 def _sign_codes(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Four codes of seven bits in each word, [blocks, 8] -> [blocks, 32]."""
+    """Four codes of seven bits in each word: [blocks, 8] -> [blocks, 32]."""
     return (words[:, :, None] >> _SIGN_SHIFTS & np.uint32(127)).reshape(len(words), -1)
 
 

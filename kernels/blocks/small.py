@@ -1,9 +1,9 @@
 """Blocks of small integers times scales: of 32 or 64 values, ternary, and the K types of 256.
 
-An unpacker fills [blocks, values] with the operations and order of ggml's reference, so each value
-has the same bits. Values of a group of 32 are nibbles of 16 bytes, the first half in the low ones
-(ggml, ggml-common.h). In K types a block's float16 scale times a group's integer scale is rounded
-to float32 before it meets a code.
+An unpacker fills [blocks, values] with the operations and order of ggml's reference
+(ggml-common.h), so each value has the same bits. A group of 32 is 16 bytes, the first half in the
+low nibbles. In K types a block's float16 scale times a group's integer scale is rounded to float32
+first.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _nvfp4(blocks: Records, values: Floats) -> None:
 
 
 def _tq1_0(blocks: Records, values: Floats) -> None:
-    """A byte is a fraction of 256 in base 3: what overflows when it is tripled is a digit."""
+    """A byte is a fraction of 256 in base 3; tripling it makes a digit overflow."""
     start = 0
     for name, width, digits in (("long", 32, 5), ("short", 16, 5), ("rest", 4, 4)):
         powers = _POWERS_OF_3[:digits, None]
@@ -135,10 +135,8 @@ def _tq2_0(blocks: Records, values: Floats) -> None:
 
 
 def pairs(packed: Codes) -> Codes:
-    """Bytes [blocks, 64] -> codes of two bits [blocks, 256].
-
-    32 bytes hold 128 values: the lowest bits of all, then the next.
-    """
+    """Bytes [blocks, 64] -> codes of two bits [blocks, 256]; 32 bytes hold 128: the lowest bits of
+    all, then the next."""
     shifted = packed.reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None]
     codes: Codes = (shifted & np.uint8(3)).reshape(-1, 256)
     return codes
@@ -193,7 +191,7 @@ def _six_bit_scales(packed: Codes) -> tuple[Codes, Codes]:
     """12 bytes [blocks, 12] -> eight scales and eight minima of six bits.
 
     The first four of each have a byte; the others have nibbles of the last four bytes and the two
-    free bits of those bytes.
+    free bits of the first eight.
     """
     first, second, last = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate((first & 63, last & 15 | first >> 2 & 48), axis=1)

@@ -71,7 +71,8 @@ _AT_ONCE = 2**17
 def dequantise(type: GGUFType, blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """The values of whole blocks: bytes [..., n * block bytes] -> [..., n * block values].
 
-    The bits are those of `gguf.quants.dequantize`; F64, I32 and I64, which that can't, are rounded.
+    Bits are those of `gguf.quants.dequantize`; F64, I32 and I64, which it can't read, are
+    rounded.
     """
     *outer, size = blocks.shape
     count = size // type.block_bytes

@@ -1,1 +1,0 @@
-"""Depthwise causal convolution with a carried tail."""

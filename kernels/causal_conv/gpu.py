@@ -1,7 +1,6 @@
 """The causal convolutions in Triton: many tokens after a carried tail, or one step.
 
-A program takes some tokens of some channels. Of a step it is one program for its channels, which
-also moves the tail.
+A program takes some tokens of some channels; in a step it also moves their tail.
 """
 
 from __future__ import annotations

@@ -35,12 +35,7 @@ INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(one_token, convolve, convolve)
-
-int waymark_convolve(struct convolve *all) {
-    pool_each(one_token, all, all->tokens, all->channels, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(convolve, convolve, convolve, all->tokens, all->channels)
 
 /* ------------------------------------------------------------------ a few tokens */
 

@@ -1,9 +1,9 @@
 """Depthwise causal convolutions, in plain torch: with silu, and LFM2's gated one.
 
 With silu: c_t = silu(b + sum_j w_j * u_(t - K + 1 + j)); gated, with u = B x rounded to the model's
-type: y_t = C_t * (b + sum_j w_j * u_(t - K + 1 + j)). There is one weight per channel and tap, an
-optional bias b per channel, and zeros precede token 0. A tail is the last K - 1 inputs before the
-tokens, [K - 1, channels] in the model's type, the oldest first.
+type: y_t = C_t * (b + sum_j w_j * u_(t - K + 1 + j)). Weights are [K, channels], biases b optional,
+and zeros precede token 0. A tail is the K - 1 inputs before the tokens, [K - 1, channels] in the
+model's type, the oldest first.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def convolve(
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """One or more tokens that follow `tail`, which is updated in place.
 
-    `projected` [n, 3 * channels] holds B, C and x side by side; `weight` [K, channels] and `bias`
-    [channels] are float32. Returns [n, channels] in the type of `projected`.
+    `projected` [n, 3 * channels] holds B, C and x; `weight` [K, channels] and `bias` [channels] are
+    float32. Returns [n, channels] in the type of `projected`.
     """
     before, after, inputs = projected.chunk(3, dim=1)
     rows = torch.cat((tail, before * inputs))

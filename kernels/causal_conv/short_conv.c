@@ -32,12 +32,14 @@ ROW_OF_EITHER_TYPE(one_product, short_conv, multiply)
 
 static void one_token(const void *given, long token) {
     const struct short_conv *all = given;
-    /* Constant at compile time: the loop over taps is unrolled, and the one over channels is
-     * vectorised. */
+    /* Constant at compile time (LFM2, LFM3): the loop over taps is unrolled, and the one over
+     * channels is vectorised. */
     if (all->taps == 3 && all->is_bfloat)
         convolve(all, token, 3, 1);
     else if (all->taps == 3)
         convolve(all, token, 3, 0);
+    else if (all->taps == 7 && all->is_bfloat)
+        convolve(all, token, 7, 1);
     else
         convolve(all, token, all->taps, all->is_bfloat);
 }

@@ -1,1 +1,0 @@
-"""Shared by all kernels: memory, shapes, capabilities, traces."""

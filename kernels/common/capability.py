@@ -1,5 +1,3 @@
-"""Capabilities of this machine: its processor, its GPU, and whether GPU kernels run on it."""
-
 from __future__ import annotations
 
 import logging
@@ -17,8 +15,7 @@ _LOWEST = (8, 0)  # the first compute capability whose tensor cores take bfloat1
 def processor_facts() -> str:
     """Everything by which libraries choose kernels and block sizes, in one line.
 
-    Torch's capability name is not enough: oneDNN uses AMX where it exists, and sizes blocks by
-    caches.
+    Torch's capability name is not enough: oneDNN uses AMX, and sizes blocks by caches.
     """
     facts = {
         name: each for name, each in torch.cpu.get_capabilities().items() if name[:4] != "num_"
@@ -59,8 +56,8 @@ def interpreted() -> bool:
 def gpu_kernels_run() -> bool:
     """True if Triton compiles for torch's GPU; if not, the log says once why.
 
-    Compiles and launches a small kernel, because a missing compiler, an old driver or an unwritable
-    cache shows in no other way.
+    Launches a small kernel, because a missing compiler, an old driver or an unwritable cache shows
+    in no other way.
     """
     missing = what_is_missing()
     if missing is not None:
@@ -69,7 +66,7 @@ def gpu_kernels_run() -> bool:
 
 
 def what_is_missing() -> str | None:
-    """Why GPU kernels can't run, for a person; None if they can."""
+    """Why GPU kernels can't run; None if they can."""
     if not torch.cuda.is_available():
         return "torch finds no CUDA device"
     if torch.version.cuda is None:

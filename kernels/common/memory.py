@@ -1,7 +1,7 @@
 """Memory of tensors: large pages, an arena for weights, and views.
 
-A generated token reads every weight once. With 4 KiB pages that takes hundreds of thousands of
-address translations, and prefetching stops at each page.
+A generated token reads every weight once: with 4 KiB pages that is hundreds of thousands of address
+translations, and prefetching stops at each page.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def mapped(num_bytes: int) -> Tensor:
 
 
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Uninitialised. A large tensor on the CPU gets a mapping of its own, which returns to the
-    system when freed; the C library would keep and fragment it. Raises OSError, RuntimeError."""
+    """Uninitialised. A large tensor on the CPU gets a mapping, which returns to the system when
+    freed; the C library would keep and fragment it. Raises OSError, RuntimeError."""
     num_bytes = math.prod(shape) * dtype.itemsize
     if num_bytes < _WORTH_MAPPING or device.type != "cpu":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
@@ -58,8 +58,8 @@ def enlarge(tensor: Tensor) -> None:
 
 
 def prefetch(address: int, num_bytes: int) -> None:
-    """Let the system read the pages of a mapped file at once; by itself it reads one after the
-    other, and as much again around each."""
+    """Read the pages of a mapped file at once; by itself the system reads one after the other, and
+    as much again around each."""
     if sys.platform == "linux":
         first = address // mmap.PAGESIZE * mmap.PAGESIZE
         size = ctypes.c_size_t(address + num_bytes - first)
@@ -89,8 +89,8 @@ class Arena:
         self._used = 0
 
     def place(self, tensor: Tensor) -> Tensor:
-        """A contiguous copy in the arena. A very large tensor stays where it is, because a copy
-        would set the peak memory of a load."""
+        """A contiguous copy in the arena. A very large tensor stays where it is: a copy would set
+        the peak memory of a load."""
         if tensor.nbytes == 0 or (tensor.nbytes > LARGEST_COPY and tensor.is_contiguous()):
             enlarge(tensor)
             return tensor
@@ -105,8 +105,8 @@ class Arena:
 
 
 class FileArena:
-    """Places tensors one after the other in a mapped file of `num_bytes`. If it is `filled`, the
-    tensors are there and are read only."""
+    """Places tensors one after the other in a mapped file of `num_bytes`. A `filled` one has them
+    and is read only."""
 
     def __init__(self, path: Path, num_bytes: int, *, filled: bool) -> None:
         """Raises OSError; without `filled`, the file is made."""
@@ -137,7 +137,8 @@ class FileArena:
         return octets
 
     def sync(self, check: Callable[[], None] = lambda: None) -> None:
-        """Write what was placed to the disk, a piece at a time: no other thread runs meanwhile.
+        """Write what was placed to the disk, a piece at a time, because no other thread runs
+        meanwhile.
 
         `check` is called before each piece and may raise. Raises OSError.
         """
@@ -146,8 +147,8 @@ class FileArena:
             self._memory.flush(start, min(_PIECE, len(self._memory) - start))
 
     def digest(self, advance: Callable[[int], None]) -> str:
-        """The SHA-256 of the SHA-256 of each piece, in hex. `advance` is called with the bytes of
-        each and may raise."""
+        """The SHA-256 of the SHA-256 of each piece, in hex. `advance` gets the bytes of each and
+        may raise."""
         whole, memory = hashlib.sha256(), memoryview(self._memory)
         pieces = [memory[start : start + _PIECE] for start in range(0, len(memory), _PIECE)]
         threads = ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="digest")
@@ -169,20 +170,18 @@ def _chunk(num_bytes: int) -> Tensor:
 
 
 def dense_rows(*tensors: Tensor) -> bool:
-    """True if the last axis of each tensor is contiguous."""
     return all(each.stride(-1) == 1 or each.shape[-1] <= 1 for each in tensors)
 
 
 def lies_in(found: Any, tensor: Tensor) -> bool:
-    """True if a tensor, or each of several, shares the storage of another: some view operations
-    copy."""
+    """True if a tensor, or each of several, shares the storage of another: some views copy."""
     parts = (found,) if isinstance(found, Tensor) else found
     place = tensor.untyped_storage().data_ptr()
     return all(each.untyped_storage().data_ptr() == place for each in parts)
 
 
 def octets(tensor: Tensor) -> memoryview:
-    """A contiguous CPU tensor is not copied, and the view is writable."""
+    """Not copied if it is contiguous on the CPU; writable."""
     if tensor.nbytes == 0:
         return memoryview(b"")
     return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data

@@ -1,5 +1,4 @@
-"""Sizes that decide which kernels a layer uses, named before the weights are read; and the inputs
-of layers with a state."""
+"""Sizes by which kernels are chosen before weights are read; inputs of layers with a state."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """`passed` further numbers of a row are not normalised; a gate is silu's or, with `sigmoid`,
-    a sigmoid."""
+    """`passed` numbers behind the norm's stay as they are; a gate is silu's or, with `sigmoid`, a
+    sigmoid."""
 
     width: int
     gated: bool = False
@@ -54,8 +53,7 @@ class DeltaShape:
 
     @property
     def decays(self) -> int:
-        """Log decays of a token: one for each value head or, `by_channel`, one for each number of
-        its key."""
+        """Log decays of a token: one a value head or, `by_channel`, one a number of its key."""
         return self.value_heads * (self.key_dim if self.by_channel else 1)
 
     @property
@@ -106,8 +104,6 @@ class GroupNormShape:
 
 
 class Clamp(NamedTuple):
-    """The `slope` and the `limit` of `clamped_swiglu`."""
-
     slope: float
     limit: float
 
@@ -139,10 +135,10 @@ class SumShape:
 class Routing:
     """How a token's `k` experts are chosen and weighted.
 
-    An expert's score is its softmax share, or with `sigmoid` the sigmoid of its logit, to which a
-    correction is added for the choice alone. With equal `groups` of experts, only the `open_groups`
-    whose two best scores have the largest sums are considered. A weight is the score, divided by
-    the chosen scores' sum if `normalise`, times `scale`.
+    A score is the expert's softmax share, or with `sigmoid` the sigmoid of its logit, to which a
+    correction is added for the choice alone. Of equal `groups` of experts, only the `open_groups`
+    with the largest sums of two scores are considered. A weight is the score, divided by the chosen
+    scores' sum if `normalise`, times `scale`.
     """
 
     k: int
@@ -157,9 +153,9 @@ class Routing:
 class ExpertShape:
     """`count` experts, `width` numbers in and out and `inner` inside.
 
-    `gated`: half of the first product gates the other, through gelu with `gelu`, clamped with
-    `clamp`; `shared`: there is also an expert that all tokens take, behind a gate; `factors`: each
-    expert has a factor for its weight; `bias`: products have biases.
+    `gated`: half of the first product gates the other, through silu, gelu or a `clamp`; `shared`:
+    one more expert, behind a gate, is for all tokens; `factors`: experts have factors for their
+    weights.
     """
 
     width: int

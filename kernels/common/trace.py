@@ -1,6 +1,6 @@
 """The trace of a step: its calls, recorded once and replayed for later tokens.
 
-Python needs longer to make some hundred calls than many of them take.
+Python takes longer to make some hundred calls than many of them take.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ class Tracer(Protocol):
     def store(self, new: Tensor, rows: Tensor, base: int | None = None) -> None:
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
 
-        With a `base`, `rows` begin with that token, and with another one in a replay.
-
-        Attention may only read rows stored to, from the first to the last of these.
+        With a `base`, `rows` begin with that token, and with another one in a replay. Attention may
+        only read rows stored to, up to the last of these.
         """
         ...
 
@@ -73,7 +72,7 @@ class Trace(Protocol):
         """Repeat the step for `token` (from 0) and its successors; `check` is called between parts.
         `base` is the first token of rows stored with one.
 
-        Raises MemoryError. After either the output tensors are undefined.
+        Raises MemoryError. After any error the output tensors are undefined.
         """
         ...
 

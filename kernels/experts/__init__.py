@@ -1,1 +1,0 @@
-"""Sparse experts: routing and products."""

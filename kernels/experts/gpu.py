@@ -1,7 +1,6 @@
 """Sparse experts in Triton: routing, and products whose weights depend on the row.
 
-Rows are processed in tiles of one expert: a prompt's are sorted by expert, a step's tiles have one
-row. A tile's expert and its weights' address are read on the device, so a step can be captured.
+A tile's expert and the address of its weights are read on the device, so a step can be captured.
 """
 
 from __future__ import annotations

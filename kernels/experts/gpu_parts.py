@@ -12,7 +12,7 @@ from kernels.linear.gpu_parts import grouped_product, row_product
 def _tile(
     expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor, ROWS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """The tile's expert, its rows [ROWS], which rows exist, and whose inputs they have."""
+    """The expert, rows [ROWS], which of them exist, and whose inputs they have."""
     tile = tl.program_id(0)
     row = tl.load(first + tile) + tl.arange(0, ROWS)
     there = row < tl.load(end + tile)
@@ -80,10 +80,9 @@ def _groups(
     factors: tl.tensor,
     chosen: tl.tensor,
     KIND: tl.constexpr,
-    PARTS: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """An expert's codes, scales and factors."""
-    codes = tl.load(weights + chosen).to(tl.pointer_type(tl.int8 if PARTS == 1 else tl.uint8))
+    codes = tl.load(weights + chosen).to(tl.pointer_type(tl.uint8))
     scale = tl.load(scales + chosen)
     if KIND == "int8":
         scale = scale.to(tl.pointer_type(tl.float32))
@@ -122,7 +121,7 @@ def rows_of_groups(
 ) -> None:
     """Weights in groups (`kernels.linear.gpu.GroupWeight`)."""
     chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
+    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND)
     output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     total = grouped_product(
         inputs + whose[:, None] * stride, there[:, None], codes, scale, factor, output,
@@ -157,7 +156,7 @@ def step_of_groups(
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     row, known = tl.program_id(1).to(tl.int64), output < num_outputs
     chosen, whose = tl.load(expert + row), tl.load(source + row)
-    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND, PARTS)
+    codes, scale, factor = _groups(weights, scales, factors, chosen, KIND)
     total = row_product(
         inputs + whose * stride, codes, scale, factor, output, num_outputs, num_inputs, given,
         OUTPUTS, CHUNKS, KIND, GROUP, PARTS, OFFSETS,

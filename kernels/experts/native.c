@@ -87,12 +87,7 @@ INLINE void route_row(const struct route *all, long row, int is_bfloat) {
         weights[place] = weights[place] / total * all->scale * (factors ? factors[ids[place]] : 1);
 }
 
-ROW_OF_EITHER_TYPE(one_token, route, route_row)
-
-int waymark_route(struct route *all) {
-    pool_each(one_token, all, all->rows, 4 * all->experts, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(route, route, route_row, all->rows, 4 * all->experts)
 
 /* ------------------------------------------------------------------ products */
 
@@ -156,21 +151,15 @@ static int expert_by_expert(const struct expert_rows *all, product_of product) {
     return !failed;
 }
 
-int waymark_experts_bfloat_many(struct expert_rows *all) {
-    return expert_by_expert(all, waymark_linear_bfloat_many);
-}
+#define EXPERT_BY_EXPERT(name)                                                                     \
+    int waymark_experts_##name##_many(struct expert_rows *all) {                                   \
+        return expert_by_expert(all, waymark_linear_##name##_many);                                \
+    }
 
-int waymark_experts_int8_many(struct expert_rows *all) {
-    return expert_by_expert(all, waymark_linear_int8_many);
-}
-
-int waymark_experts_int4_many(struct expert_rows *all) {
-    return expert_by_expert(all, waymark_linear_int4_many);
-}
-
-int waymark_experts_blocks_many(struct expert_rows *all) {
-    return expert_by_expert(all, waymark_linear_blocks_many);
-}
+EXPERT_BY_EXPERT(bfloat)
+EXPERT_BY_EXPERT(int8)
+EXPERT_BY_EXPERT(int4)
+EXPERT_BY_EXPERT(blocks)
 
 /* ------------------------------------------------------------------ sums */
 
@@ -201,9 +190,4 @@ INLINE void sum_row(const struct weighted_sum *all, long token, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(one_sum, weighted_sum, sum_row)
-
-int waymark_weighted_sum(struct weighted_sum *all) {
-    pool_each(one_sum, all, all->tokens, all->k * all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(weighted_sum, weighted_sum, sum_row, all->tokens, all->k * all->width)

@@ -1,8 +1,7 @@
 """Sparse experts on the compiled kernels: one call for all experts of a token or prompt.
 
-A token reads each of its experts' weights once (GEMV); their ids are read from memory, so a
-captured step can be replayed. A prompt's rows are sorted by expert and go through GEMM, however few
-rows an expert has.
+A token's ids are read from memory, so a captured step can be replayed. A prompt's rows go through
+GEMM, however few an expert has.
 """
 
 from __future__ import annotations
@@ -32,20 +31,13 @@ from kernels.native.library import (
 MOST_CHOSEN = 64
 _MOST_EXPERTS = 2**16
 _WIDEST = 2**16  # inputs, of which products of 8-bit integers add up in 32 bits
-_KERNELS = {
-    "linear_bfloat": "experts_bfloat",
-    "linear_int8": "experts_int8",
-    "linear_int4": "experts_int4",
-    "linear_blocks": "experts_blocks",
-}
-
 
 Alike = Sequence[NativeMatrix]
 """A matrix of each expert, of one kind and size."""
 
 
 class NativeExperts(ExpertBank):
-    """`up` and `down` are one matrix of each expert, or several, one below the other."""
+    """`up` and `down` are a matrix of each expert, or several, one below the other."""
 
     def __init__(
         self,
@@ -97,13 +89,13 @@ class _Banks:
         return all(bank.takes(dtype) for bank in self._banks)
 
     def prefetch(self, ids: Sequence[int]) -> None:
-        """Read those of these experts that aren't in memory, all at once."""
+        """Read those that aren't in memory, all at once."""
         for bank in self._banks:
             bank.prefetch(ids)
 
     def __call__(self, inputs: Tensor, ids: Tensor, share: int, *, many: bool = False) -> Tensor:
-        """Row r of the result is row r // share of `inputs` through expert `ids`[r]. Of `many`
-        rows `ids` ascend and `share` is 1; others are multiplied as many at once as a step has."""
+        """Row r of the result is row r // share of `inputs` through expert `ids`[r]. `many`: `ids`
+        ascend and `share` is 1; else as many at once as a step has."""
         inputs, ids = inputs.contiguous(), ids.contiguous().flatten()
         result = inputs.new_empty(ids.numel(), sum(self._widths))
         most = min(MOST_CHOSEN, MOST_NUMBERS // self.num_inputs) // share * share
@@ -131,8 +123,8 @@ class _Bank:
         biases = [each.bias for each in matrices if each.bias is not None]
         self._biases = _table(biases) if biases else None
         self._dtype = first.bias.dtype if first.bias is not None else None
-        self._of_steps: Kernel = getattr(library, _KERNELS[first.kernel])
-        self._of_many: Kernel = getattr(library, f"{_KERNELS[first.kernel]}_many")
+        self._of_steps: Kernel = getattr(library, f"experts_{first.kernel}")
+        self._of_many: Kernel = getattr(library, f"experts_{first.kernel}_many")
 
     def __del__(self) -> None:
         # As of a matrix: a late thread may still look where a weight lies.
@@ -141,7 +133,7 @@ class _Bank:
     def takes(self, dtype: torch.dtype) -> bool:
         if self._dtype not in (None, dtype):
             return False
-        return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "linear_bfloat")
+        return dtype == torch.bfloat16 or (dtype in TYPES and self._kernel != "bfloat")
 
     def prefetch(self, ids: Sequence[int]) -> None:
         for expert in ids:
@@ -175,7 +167,7 @@ def alike(matrices: Sequence[Matrix]) -> Alike | None:
 
 
 def _parts(matrices: Sequence[Matrix]) -> list[Alike] | None:
-    """The matrices, or those that each of them is stacked of; None unless all are `alike`."""
+    """The matrices, or those that each is stacked of; None unless all are `alike`."""
     stacks = [each.matrices if isinstance(each, StackedMatrix) else [each] for each in matrices]
     if len({len(each) for each in stacks}) != 1:
         return None

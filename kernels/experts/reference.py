@@ -1,7 +1,7 @@
 """Sparse experts in plain torch: routing, a loop over the chosen experts, and their sum.
 
-After Shazeer et al. 2017, arXiv:1701.06538, and DeepSeek-V3, arXiv:2412.19437. A token's results
-are added up in ascending order of experts, so no bit depends on which tokens share a call.
+After Shazeer et al. 2017, arXiv:1701.06538, and DeepSeek-V3, arXiv:2412.19437. Results are added up
+in ascending order of experts, so no bit depends on which tokens share a call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ExpertBank(Protocol):
     ) -> tuple[Tensor | None, Tensor]:
         """`hidden` [n, width], each row through its experts `ids` [n, k] -> rows [n * k, width].
 
-        Also returns the row of each (token, expert) pair, int64 [n * k], or None if rows follow the
+        Also returns the row of each (token, expert) pair, int64 [n * k], or None if rows are in the
         order of the pairs. `is_step` as in `Matrix.step`.
         """
         ...
@@ -49,8 +49,7 @@ def route(
     """The chosen experts, int32 [n, k] ascending, and their weights, float32 [n, k].
 
     Of equal scores the first are taken, among experts and groups. `correction` [experts] float32 is
-    added to sigmoids for the choice alone; a weight is multiplied by its expert's of `factors`
-    [experts] float32.
+    added to sigmoids for the choice alone; `factors` [experts] float32 multiply the weights.
     """
     floats = logits.float()
     scores = floats.sigmoid() if routing.sigmoid else floats.softmax(1)
@@ -73,7 +72,7 @@ def _largest(numbers: Tensor, k: int) -> Tensor:
 
 
 def _open(ranks: Tensor, routing: Routing) -> Tensor:
-    """Which experts are in groups that are chosen from."""
+    """The experts in groups that are chosen from."""
     by_group = ranks.unflatten(1, (routing.groups, -1))
     best = by_group.topk(2, dim=2).values.sum(2)
     chosen = torch.zeros_like(best, dtype=torch.bool)
@@ -103,7 +102,7 @@ def weighted_sum(
 
 
 def sorted_pairs(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """(Token, expert) pairs in order of experts, and the position of each pair in that order."""
+    """(Token, expert) pairs in order of experts, and the position of each in that order."""
     order = ids.flatten().sort(stable=True).indices
     places = torch.empty_like(order)
     places[order] = torch.arange(order.shape[0], device=order.device)
@@ -111,8 +110,6 @@ def sorted_pairs(ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class LoopedExperts(ExpertBank):
-    """One expert after the other, each with all of its tokens."""
-
     def __init__(
         self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     ) -> None:

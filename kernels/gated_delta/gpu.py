@@ -1,8 +1,8 @@
-"""The gated delta rule in Triton: decode token by token, prefill in chunks.
+"""The gated delta rule in Triton.
 
-Decode keeps a stripe of one head's state in registers and writes it back in place. Prefill is three
-kernels after the equations in `reference`: (I + A)^-1 of all chunks at once, then the state chunk
-by chunk, then all outputs at once. Everything is float32, added up in a fixed order.
+A step is computed token by token, with a stripe of one head's state in registers. A prompt takes
+three kernels after the equations in `reference`: (I + A)^-1 of all chunks at once, the state chunk
+by chunk, all outputs at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCAN_COLUMNS = 32  # of the state in one program of the scan
 def delta_gates(
     step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """Like `reference.delta_gates`; `step` and `beta` may have gaps between tokens."""
+    """`step` and `beta` may have gaps between tokens."""
     assert dense_rows(step, beta)
     decay, opened = (torch.empty(each.shape, device=step.device) for each in (step, beta))
     (num_tokens, num_decays), num_heads = step.shape, beta.shape[1]
@@ -45,11 +45,7 @@ def delta_gates(
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """Like `reference.recurrent_gated_delta_step`; outputs [n, hv, dv] in float32.
-
-    Queries, keys and values may have gaps between tokens and heads; the last axis and the state are
-    contiguous.
-    """
+    """Queries, keys and values may have gaps between tokens and heads; the state is contiguous."""
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_heads, key_dim, value_dim = state.shape
@@ -65,10 +61,8 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """Like `reference.chunked_gated_delta_`; the state must be contiguous.
-
-    Updating in place is safe: each program of the scan reads its stripe before it writes it.
-    """
+    """The state must be contiguous. Each program of the scan reads its stripe before it writes
+    it."""
     queries, keys, values, decay, beta = given
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape

@@ -1,8 +1,7 @@
-"""The three kernels of the chunked gated delta rule, launched by `gpu`.
+"""The three kernels of the chunked gated delta rule, named after the equations in `reference`.
 
-Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
-into the reads W of a chunk. D = U - W S, with the state S before the chunk. `BY_CHANNEL`: each
-number of a key decays at its own rate.
+(I + A)^-1 turns beta V into the writes U and beta e^G K into the reads W of a chunk; D = U - W S,
+with the state S before the chunk. `BY_CHANNEL`: each number of a key decays at its own rate.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def inverse_lengths(
     KEY_DIM: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """Factors [CHUNK] that scale rows of one head to length 1."""
+    """Factors [CHUNK] that scale rows to length 1."""
     rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return tl.rsqrt(tl.sum(rows * rows, 1) + epsilon)
 
@@ -154,7 +153,7 @@ def channel_products(
 
 @triton.jit
 def pairwise_decay(sums: tl.tensor, kept: tl.tensor) -> tl.tensor:
-    """e^(G_i - G_j) if `kept`, else zero; masked first, because it overflows above the diagonal."""
+    """e^(G_i - G_j) if `kept`, else 0; masked first, as it overflows above the diagonal."""
     difference = sums[:, None] - sums[None, :]
     return tl.exp(tl.where(kept, difference, float("-inf")))
 
@@ -187,10 +186,8 @@ def prepare_chunks(
     BLOCK: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> None:
-    """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk.
-
-    One function, because the inverse has to stay in registers for both results.
-    """
+    """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv]. One function, because the
+    inverse stays in registers for both."""
     head = tl.program_id(1)
     place = tl.arange(0, CHUNK)
     token = tl.program_id(0) * CHUNK + place

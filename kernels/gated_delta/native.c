@@ -33,12 +33,12 @@ INLINE void columns(float *state, long stride, long dim, long width, const float
 }
 
 static long blocks_of(const struct delta_run *all) {
-    return (all->value_dim + COLUMNS - 1) / COLUMNS;
+    return pool_parts(all->value_dim, COLUMNS);
 }
 
 static void one_token(const struct delta_run *all, long token, long head, long start) {
     long key_head = head / (all->value_heads / all->key_heads), dim = all->key_dim;
-    long stride = all->value_dim, width = stride - start < COLUMNS ? stride - start : COLUMNS;
+    long stride = all->value_dim, width = smaller(stride - start, COLUMNS);
     long number = token * all->value_heads + head;
     float query[MOST_KEYS], key[MOST_KEYS], kept[MOST_KEYS];
     of_length((const float *)all->queries + token * all->query_stride + key_head * dim, query, dim,
@@ -88,9 +88,4 @@ INLINE void gates(const struct delta_gates *all, long token, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(gates_of_token, delta_gates, gates)
-
-int waymark_delta_gates(struct delta_gates *all) {
-    pool_each(gates_of_token, all, all->tokens, all->decays, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(delta_gates, delta_gates, gates, all->tokens, all->decays)

@@ -69,7 +69,7 @@ static void multiply_rows_by(const float *left, long left_width, const float *ri
 static void prepare(struct chunk at) {
     const struct delta_run *all = at.all;
     struct scratch *own = at.own;
-    long dim = all->key_dim, padded = pool_parts(at.count, COLUMN) * COLUMN;
+    long dim = all->key_dim, padded = rounded_up(at.count, COLUMN);
     float *queries = own->rows + at.count * dim, length = 1.0f / sqrtf((float)dim);
     for (long token = 0; token < at.count; token++) {
         long row = at.start + token, head = at.key_head * dim;
@@ -231,12 +231,9 @@ static void one_head(struct chunk at, long head) {
 static void one_key_head(const void *given, long key_head, void *result) {
     const struct delta_run *all = given;
     long copies = all->value_heads / all->key_heads;
-    struct scratch *own = aligned_alloc(STEP, sizeof *own);
+    struct scratch *own = room_of_part(sizeof *own, all->failed);
     (void)result;
-    if (!own) {
-        __atomic_store_n((int *)all->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
+    if (!own) return;
     unsigned before = drop_smallest();
     long tokens = all->by_channel ? CHANNEL_CHUNK : CHUNK;
     for (long start = 0; start < all->tokens; start += tokens) {

@@ -4,16 +4,14 @@ With unit keys k and queries q / sqrt(dk), per head and token:
 
     S <- e^g S;  delta = beta (v - S^T k);  S <- S + k delta^T;  o = S^T q
 
-`recurrent_gated_delta_step` is this loop. `chunked_gated_delta_` does so for C tokens at once: with
-G_i = g_1 + .. + g_i, Gamma_ij = e^(G_i - G_j) for i >= j, and
-A = strictly_lower(beta K K^T Gamma),
+`chunked_gated_delta_` computes C tokens at once: with G_i = g_1 + .. + g_i, Gamma_ij = e^(G_i -
+G_j) for i >= j, and A = strictly_lower(beta K K^T Gamma),
 
     (I + A) D = beta (V - e^G K S);  O = e^G Q S + lower(Q K^T Gamma) D
     S <- e^(G_C) S + (e^(G_C - G) K)^T D
 
-In Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692) each row of the state, or number of a
-key, has a decay of its own: e^g is a diagonal matrix, and Gamma is inside the sums of K K^T and
-Q K^T.
+In Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692) each number of a key has a decay of its
+own: e^g is a diagonal matrix, and Gamma is inside the sums of K K^T and Q K^T.
 
 All arithmetic and the state are float32. Each key head serves hv / hk neighbouring value heads.
 Shapes: queries, keys [n, hk, dk]; values [n, hv, dv]; decay g [n, hv], or [n, hv, dk] by channel;
@@ -41,7 +39,7 @@ _FORGOTTEN = -40.0
 
 
 def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
-    """Token by token: outputs [n, hv, dv] float32; `state` is updated in place."""
+    """A `DeltaRule`, token by token."""
     if given.keys.shape[0] > 1:
         return torch.cat([recurrent_gated_delta_step(token, state) for token in given.split(1)])
     queries, keys, values, decay, beta = given
@@ -57,7 +55,7 @@ def recurrent_gated_delta_step(given: DeltaInputs, state: Tensor) -> Tensor:
 
 
 def chunked_gated_delta_(given: DeltaInputs, state: Tensor) -> Tensor:
-    """Compute in chunks: outputs [n, hv, dv] float32; `state` is updated in place."""
+    """A `DeltaRule`, in chunks."""
     rows = CHUNK if given.decay.dim() == 2 else CHANNEL_CHUNK
     outputs = [_chunk(chunk, state) for chunk in given.split(rows)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -68,8 +66,8 @@ def delta_gates(
 ) -> tuple[Tensor, Tensor]:
     """The log decay rate * softplus(step + bias) and multiplier * sigmoid(beta), both float32.
 
-    `step` [n, decays] and `beta` [n, hv] are a layer's projections; `rate` < 0 and `bias` [decays]
-    are float32. There are hv decays, or hv * dk by channel.
+    `step` [n, decays] and `beta` [n, hv] are projections; `rate` < 0 and `bias` [decays] are
+    float32. There are hv decays, or hv * dk by channel.
     """
     return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float()).mul_(multiplier)
 
@@ -77,7 +75,7 @@ def delta_gates(
 def _chunk(given: DeltaInputs, state: Tensor) -> Tensor:
     queries, keys, values, decay, beta = given
     copies = state.shape[0] // keys.shape[1]
-    queries, keys = _unit_queries(queries), _unit(keys)
+    queries, keys = _unit(queries, queries.shape[-1] ** -0.5), _unit(keys)
     values, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
     total = _by_head(decay).cumsum(1)
     since_start = total.clamp(min=_FORGOTTEN).exp_()
@@ -112,16 +110,12 @@ def _by_head(decay: Tensor) -> Tensor:
 def _solve(lower: Tensor, errors: Tensor) -> Tensor:
     """D in (I + strictly lower part) D = errors; the rest of the matrix is not read.
 
-    Solved as D^T (I + ..)^T = errors^T, which spares the solver's copies into column order.
+    Transposed, D^T (I + ..)^T = errors^T, it spares copies into column order.
     """
     solution: Tensor = torch.linalg.solve_triangular(
         lower.mT, errors.mT, upper=True, left=False, unitriangular=True
     )
     return solution.mT
-
-
-def _unit_queries(queries: Tensor) -> Tensor:
-    return _unit(queries, queries.shape[-1] ** -0.5)
 
 
 def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:

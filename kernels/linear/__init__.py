@@ -1,1 +1,0 @@
-"""y = x W^T (+ b), with weight matrices in the format that reads fastest."""

@@ -48,4 +48,4 @@ static void take_rows(const struct linear *all) {
 #endif
 }
 
-PRODUCTS(bfloat, 2 * all->inputs)
+PRODUCTS_OF_OUTPUTS(bfloat, 2 * all->inputs)

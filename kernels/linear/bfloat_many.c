@@ -22,6 +22,15 @@ static void put(const struct many *all, const void *found, long row, long rows, 
     put_floats(all, found, NULL, row, rows, output);
 }
 
+/* A row of bfloat16 as words, with zeros behind it. */
+static void copy_row(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long bytes = 2 * all->given->given;
+    char *to = all->left + row * all->left_stride;
+    memcpy(to, (const char *)all->given->from + row * bytes, bytes);
+    memset(to + bytes, 0, all->left_stride - bytes);
+}
+
 static void widen_row(const void *arguments, long row) {
     const struct many *all = arguments;
     long inputs = all->given->inputs;
@@ -46,16 +55,7 @@ int waymark_linear_bfloat_many(struct linear *given) {
                        .multiply = multiply_numbers,
                        .put = put};
     count_words(&all, pairs ? 2 : 1);
-    int as_it_is =
-        pairs && given->inputs * 2 == all.left_stride && rows_in_memory(&all) == given->rows;
-    if (as_it_is) {
-        all.left = (char *)given->from;
-        return run_many(&all);
-    }
-    all.left = aligned_alloc(STEP, rows_in_memory(&all) * all.left_stride);
-    if (!all.left) return 0;
-    pool_each(pairs ? copy_bfloats : widen_row, &all, given->rows, given->inputs, given->threads);
-    int done = run_many(&all);
-    free(all.left);
-    return done;
+    int whole = given->inputs * 2 == all.left_stride && (!on_tiles || given->rows % BLOCK == 0);
+    all.left = (char *)given->from;
+    return run_many(&all, pairs && whole ? NULL : pairs ? copy_row : widen_row);
 }

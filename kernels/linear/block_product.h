@@ -65,7 +65,7 @@ union block_sum {
 /* Adds a group of 16 or 32 inputs whose scales are numbers. */
 INLINE floats add_numbers(struct shape shape, int offsets, word_lanes found, floats scale,
                           floats offset, const struct row_block *row, int group, floats sum) {
-    floats of_row = (floats)each_lane(row->scales + group * shape.group / GROUP_INPUTS);
+    floats of_row = (floats)each_lane(row->scales + group * shape.group / GROUP);
     sum = multiply_add(__builtin_convertvector(found, floats), scale * of_row, sum);
     if (!offsets) return sum;
     return multiply_add((floats)each_lane(row->sums.numbers + group), offset, sum);
@@ -127,7 +127,7 @@ INLINE void multiply_group(struct shape shape, int offsets, const struct few_til
     const int rows = all->rows, pieces = all->pieces;
     const int words = shape.group / 4, some = smaller(words_of_sum(shape), words);
     word_lanes found[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
-    const int of_tile = group * shape.group / GROUP_INPUTS;
+    const int of_tile = group * shape.group / GROUP;
     const int before = group * words % GROUP_WORDS; /* words of a smaller group's neighbour */
 #pragma GCC unroll 16
     for (int each = 0; each < rows; each++)

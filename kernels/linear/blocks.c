@@ -34,14 +34,15 @@ INLINE void unpack(struct shape shape, const struct block_type *type, const char
     unpack_scales(shape, type, tile, scales);
 }
 
-#define SHAPE(name, ...)                                                                           \
+/* Of a shape's name, which is a macro. */
+#define SHAPE(name)                                                                                \
     static void few_##name(const struct block_type *type, const char *tile, long blocks,           \
                            const struct row_block *row, long rows, long stride, float *totals) {   \
-        few_of_column((struct shape)__VA_ARGS__, type, tile, blocks, row, rows, stride, totals);   \
+        few_of_column((struct shape)name, type, tile, blocks, row, rows, stride, totals);          \
     }                                                                                              \
     static void unpack_##name(const struct block_type *type, const char *tile, char *codes,        \
                               struct scales *scales) {                                             \
-        unpack((struct shape)__VA_ARGS__, type, tile, codes, scales);                              \
+        unpack((struct shape)name, type, tile, codes, scales);                                     \
     }
 /* Of unpacked tiles, whose groups and largest codes matter alone. */
 #define MANY(name, ...)                                                                            \
@@ -51,8 +52,8 @@ INLINE void unpack(struct shape shape, const struct block_type *type, const char
         multiply_all(shape, offsets, ROWS_AT_ONCE, TILES_AT_ONCE * PIECES, tiles, row, rows,       \
                      totals, TILES_AT_ONCE * COLUMN);                                              \
     }
-#define TYPE(name, product, ...)                                                                   \
-    .shape = __VA_ARGS__, .few = few_##name, .unpack = unpack_##name, .many = many_##product
+#define TYPE(name, product)                                                                        \
+    .shape = name, .few = few_##name, .unpack = unpack_##name, .many = many_##product
 
 #define LOW {.bits = 4, .group = 32, .largest = 15}
 #define LOW_INTEGERS {.bits = 4, .group = 32, .integers = 1, .largest = 15}
@@ -65,17 +66,17 @@ INLINE void unpack(struct shape shape, const struct block_type *type, const char
 #define TABLE_INTEGERS {.bits = 4, .group = 32, .integers = 1, .lookup = 1}
 #define TABLE_SHORT {.bits = 4, .group = 16, .lookup = 1}
 #define TABLE_SHORT_INTEGERS {.bits = 4, .group = 16, .integers = 1, .lookup = 1}
-SHAPE(low, LOW)
-SHAPE(low_integers, LOW_INTEGERS)
-SHAPE(low_short, LOW_SHORT)
-SHAPE(five, FIVE)
-SHAPE(five_integers, FIVE_INTEGERS)
-SHAPE(six, SIX)
-SHAPE(eight, EIGHT)
-SHAPE(table, TABLE)
-SHAPE(table_integers, TABLE_INTEGERS)
-SHAPE(table_short, TABLE_SHORT)
-SHAPE(table_short_integers, TABLE_SHORT_INTEGERS)
+SHAPE(LOW)
+SHAPE(LOW_INTEGERS)
+SHAPE(LOW_SHORT)
+SHAPE(FIVE)
+SHAPE(FIVE_INTEGERS)
+SHAPE(SIX)
+SHAPE(EIGHT)
+SHAPE(TABLE)
+SHAPE(TABLE_INTEGERS)
+SHAPE(TABLE_SHORT)
+SHAPE(TABLE_SHORT_INTEGERS)
 
 MANY(numbers, .group = 32, .unpacked = 1)
 MANY(integers, .group = 32, .integers = 1, .unpacked = 1)
@@ -107,32 +108,29 @@ MANY(short_integers_63, .group = 16, .integers = 1, .unpacked = 1, .largest = 63
 #define ONE_BIT {-7, 1, 9, [8] = -9, -1, 7}
 
 static const struct block_type TYPES[] = {
-    [Q4_0] = {TYPE(low, numbers_15, LOW), .bias = 8},
-    [Q4_1] = {TYPE(low, numbers_15, LOW), .offsets = 1},
-    [Q5_0] = {TYPE(five, numbers_31, FIVE), .bias = 16},
-    [Q5_1] = {TYPE(five, numbers_31, FIVE), .offsets = 1},
-    [Q8_0] = {TYPE(eight, numbers, EIGHT)},
-    [Q2_K] = {TYPE(low_short, short_integers_15, LOW_SHORT), .offsets = 1},
-    [Q3_K] = {TYPE(low_short, short_integers_15, LOW_SHORT), .bias = 4},
-    [Q4_K] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .offsets = 1},
-    [Q5_K] = {TYPE(five_integers, integers_31, FIVE_INTEGERS), .offsets = 1},
-    [Q6_K] = {TYPE(six, short_integers_63, SIX), .bias = 32},
-    [IQ2_XXS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 3, .values = TWO_BITS},
-    [IQ2_XS] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3,
-                .values = TWO_BITS},
-    [IQ3_XXS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 2, .values = THREE_BITS},
-    [IQ1_S] = {TYPE(table_integers, integers, TABLE_INTEGERS), .halved = 3, .values = ONE_BIT},
-    [IQ4_NL] = {TYPE(table, numbers, TABLE), .values = NON_LINEAR},
-    [IQ3_S] = {TYPE(table_integers, integers, TABLE_INTEGERS), .values = ODD},
-    [IQ2_S] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3,
-               .values = TWO_BITS},
-    [IQ4_XS] = {TYPE(table_integers, integers, TABLE_INTEGERS), .values = NON_LINEAR},
-    [IQ1_M] = {TYPE(table_short_integers, short_integers, TABLE_SHORT_INTEGERS), .halved = 3,
-               .values = ONE_BIT},
-    [TQ1_0] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .bias = 1},
-    [TQ2_0] = {TYPE(low_integers, integers_15, LOW_INTEGERS), .bias = 1},
-    [MXFP4] = {TYPE(table, numbers, TABLE), .bfloat = 1, .values = FLOAT4},
-    [NVFP4] = {TYPE(table_short, short_numbers, TABLE_SHORT), .values = FLOAT4},
+    [Q4_0] = {TYPE(LOW, numbers_15), .bias = 8},
+    [Q4_1] = {TYPE(LOW, numbers_15), .offsets = 1},
+    [Q5_0] = {TYPE(FIVE, numbers_31), .bias = 16},
+    [Q5_1] = {TYPE(FIVE, numbers_31), .offsets = 1},
+    [Q8_0] = {TYPE(EIGHT, numbers)},
+    [Q2_K] = {TYPE(LOW_SHORT, short_integers_15), .offsets = 1},
+    [Q3_K] = {TYPE(LOW_SHORT, short_integers_15), .bias = 4},
+    [Q4_K] = {TYPE(LOW_INTEGERS, integers_15), .offsets = 1},
+    [Q5_K] = {TYPE(FIVE_INTEGERS, integers_31), .offsets = 1},
+    [Q6_K] = {TYPE(SIX, short_integers_63), .bias = 32},
+    [IQ2_XXS] = {TYPE(TABLE_INTEGERS, integers), .halved = 3, .values = TWO_BITS},
+    [IQ2_XS] = {TYPE(TABLE_SHORT_INTEGERS, short_integers), .halved = 3, .values = TWO_BITS},
+    [IQ3_XXS] = {TYPE(TABLE_INTEGERS, integers), .halved = 2, .values = THREE_BITS},
+    [IQ1_S] = {TYPE(TABLE_INTEGERS, integers), .halved = 3, .values = ONE_BIT},
+    [IQ4_NL] = {TYPE(TABLE, numbers), .values = NON_LINEAR},
+    [IQ3_S] = {TYPE(TABLE_INTEGERS, integers), .values = ODD},
+    [IQ2_S] = {TYPE(TABLE_SHORT_INTEGERS, short_integers), .halved = 3, .values = TWO_BITS},
+    [IQ4_XS] = {TYPE(TABLE_INTEGERS, integers), .values = NON_LINEAR},
+    [IQ1_M] = {TYPE(TABLE_SHORT_INTEGERS, short_integers), .halved = 3, .values = ONE_BIT},
+    [TQ1_0] = {TYPE(LOW_INTEGERS, integers_15), .bias = 1},
+    [TQ2_0] = {TYPE(LOW_INTEGERS, integers_15), .bias = 1},
+    [MXFP4] = {TYPE(TABLE, numbers), .bfloat = 1, .values = FLOAT4},
+    [NVFP4] = {TYPE(TABLE_SHORT, short_numbers), .values = FLOAT4},
 };
 
 const struct block_type *block_type_of(int id) {
@@ -186,7 +184,7 @@ static void take_block(const struct taking *all, long row, long block) {
             total += to->integers[group * shape.group + each];
         if (shape.integers)
             to->sums.integers[group] = (int16_t)total;
-        else if (shape.group == GROUP_INPUTS)
+        else if (shape.group == GROUP)
             to->sums.numbers[group] = (float)total * to->scales[group];
         to->corrections[group] = -bias * total;
     }
@@ -198,7 +196,7 @@ static void take_row(const void *arguments, long row) {
         take_block(all, row, block);
 }
 
-void take_rows(const struct linear *given, struct row_block *to) {
+void round_rows(const struct linear *given, struct row_block *to) {
     struct taking all = {given, block_type_of(given->format), to};
     pool_each(take_row, &all, given->rows, given->inputs, given->threads);
 }
@@ -208,49 +206,24 @@ void take_rows(const struct linear *given, struct row_block *to) {
 /* Static, because a late thread may still read them. Each row may have one block in part. */
 static struct row_block step_rows[MOST_NUMBERS / BLOCK_INPUTS + MOST_STEP_ROWS];
 
-/* Outputs of a part, of `rows` rows from `row` on: `result` [rows, outputs_of_part]. */
-static void part_of_rows(const struct linear *all, long part, long row, long rows, float *result) {
+static void take_rows(const struct linear *all) {
+    round_rows(all, step_rows);
+}
+
+/* As multiply_rows. */
+static void part_of_rows(const struct linear *all, long part, long row, long count, float *to) {
     const struct block_type *type = block_type_of(all->format);
     long end = end_of_outputs(all, part), blocks = tiles_of_row(all->inputs);
-    for (long output = first_output(all, part); output < end; output += COLUMN, result += COLUMN) {
+    for (long output = first_output(all, part); output < end; output += COLUMN, to += COLUMN) {
         float totals[AT_ONCE * COLUMN];
         const char *tile = (const char *)all->weight + output / COLUMN * blocks * tile_bytes(type);
-        type->few(type, tile, blocks, step_rows + row, rows, all->rows, totals);
-        for (long each = 0, count = smaller(COLUMN, end - output); each < rows; each++) {
-            scale_outputs(all, output, count, totals + each * COLUMN);
-            memcpy(result + each * all->outputs_of_part, totals + each * COLUMN,
-                   count * sizeof *totals);
+        type->few(type, tile, blocks, step_rows + row, count, all->rows, totals);
+        for (long each = 0, outputs = smaller(COLUMN, end - output); each < count; each++) {
+            scale_outputs(all, output, outputs, totals + each * COLUMN);
+            memcpy(to + each * all->outputs_of_part, totals + each * COLUMN,
+                   outputs * sizeof *totals);
         }
     }
 }
 
-static void multiply_part(const void *given, long part, void *result) {
-    const struct linear *all = given;
-    part_of_rows(all, part, 0, all->rows, result);
-}
-
-static long row_bytes(int format, long inputs) {
-    return waymark_column_bytes(format, inputs) / COLUMN;
-}
-
-int waymark_linear_blocks(struct linear *all) {
-    take_rows(all, step_rows);
-    run_product(multiply_part, all, row_bytes(all->format, all->inputs), COLUMN);
-    return 1;
-}
-
-static void multiply_expert(const void *given, long part, void *result) {
-    const struct routed *all = given;
-    long row = part / all->parts_of_row;
-    struct linear own = all->each;
-    own.weight = all->weights[all->ids[row]];
-    own.scales = all->scales ? all->scales[all->ids[row]] : 0;
-    part_of_rows(&own, part % all->parts_of_row, (all->first + row) / all->share, 1, result);
-}
-
-int waymark_experts_blocks(struct expert_rows *all) {
-    struct linear inputs = inputs_of_experts(all);
-    take_rows(&inputs, step_rows);
-    run_routed(multiply_expert, all, row_bytes(all->format, all->inputs), COLUMN);
-    return 1;
-}
+PRODUCTS(blocks, waymark_column_bytes(all->format, all->inputs) / COLUMN, COLUMN)

@@ -13,13 +13,9 @@
 #ifndef WAYMARK_BLOCKS_H
 #define WAYMARK_BLOCKS_H
 
+#include "linear/groups.h"
 #include "linear/product.h"
 #include "native/words.h"
-
-#define BLOCK_INPUTS 256
-#define GROUP_INPUTS 32
-#define GROUPS_OF_BLOCK (BLOCK_INPUTS / GROUP_INPUTS)
-#define GROUP_WORDS (GROUP_INPUTS / 4)
 
 /* Properties of a type that products have as constants. */
 struct shape {
@@ -98,7 +94,7 @@ struct block_type {
 const struct block_type *block_type_of(int id);
 
 /* Rounds the rows of `given`: block b of row r is `to`[b * rows + r]. */
-void take_rows(const struct linear *given, struct row_block *to);
+void round_rows(const struct linear *given, struct row_block *to);
 
 /* Multiplies finished sums of `count` outputs by their scales. */
 static inline void scale_outputs(const struct linear *all, long output, long count, float *totals) {
@@ -113,7 +109,7 @@ static inline void scale_outputs(const struct linear *all, long output, long cou
 
 /* Inputs of a row that share a scale: as the scales of weights, those of llama.cpp. */
 INLINE int scale_inputs(struct shape shape) {
-    return shape.integers ? BLOCK_INPUTS : GROUP_INPUTS;
+    return shape.integers ? BLOCK_INPUTS : GROUP;
 }
 
 static inline int groups_of(struct shape shape) {
@@ -140,7 +136,7 @@ static inline long numbers_at(struct shape shape, int offsets) {
 
 static inline long tile_bytes(const struct block_type *type) {
     long numbers = type->shape.integers ? COLUMN * 2 * (1 + type->offsets) : 0;
-    return pool_parts(numbers_at(type->shape, type->offsets) + numbers, STEP) * STEP;
+    return rounded_up(numbers_at(type->shape, type->offsets) + numbers, STEP);
 }
 
 static inline long tiles_of_row(long inputs) {

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from kernels.blocks.types import GGUFType, dequantise
 from kernels.common.memory import room
-from kernels.linear.reference import Matrix, QuantisedTensors
+from kernels.linear.reference import Matrix, QuantisedTensors, bytes_of
 
 _FLOATS = 2**20  # numbers turned into floats at a time
 
@@ -18,8 +18,8 @@ _FLOATS = 2**20  # numbers turned into floats at a time
 class StoredRows:
     """Rows of blocks, uint8 [rows, row bytes], read when they are needed.
 
-    `fill(start, target)` reads rows from `start` on into a contiguous tensor. The values of a row
-    are times its scale if there are `scales`, float32 [rows].
+    `fill(start, target)` reads rows from `start` on into a contiguous tensor. Rows have factors if
+    there are `scales`, float32 [rows].
     """
 
     def __init__(
@@ -81,9 +81,8 @@ def joined_scales(parts: Sequence[StoredRows]) -> Tensor | None:
 class BlockFormat:
     """Weights [outputs, inputs] as rows of blocks of one type.
 
-    The stored form is a tensor, uint8 [outputs, row bytes], and scales of rows if there are any,
-    float32 [outputs]. With `columns`, int64 [inputs], the matrix multiplies `given[:, columns]`:
-    number i of each stored row belongs to column `columns[i]` of the rows that it is given.
+    The stored form is uint8 [outputs, row bytes], and factors of rows, if there are any, float32
+    [outputs]. With `columns`, int64 [inputs], the matrix multiplies `given[:, columns]`.
     """
 
     is_plain = False
@@ -130,12 +129,12 @@ class BlockFormat:
 
 
 class DequantisingBlockMatrix(Matrix):
-    """Dequantises to the type of its inputs, a strip of outputs at a time."""
+    """A strip of outputs at a time, in the type of the inputs."""
 
     def __init__(self, format: BlockFormat, kept: QuantisedTensors, bias: Tensor | None) -> None:
         self._format, self._kept, self._bias = format, tuple(each.cpu() for each in kept), bias
         self._step = max(1, _FLOATS // format.inputs)
-        self.num_bytes = sum(each.nbytes for each in (*kept, bias) if each is not None)
+        self.num_bytes = bytes_of(*kept, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if self._format.columns is not None:

@@ -73,7 +73,7 @@ INLINE void multiply_spread(const int8_t *left, const char *right, long words) {
 
 INLINE void add_group(int offsets, int group, const int32_t *found, const struct scales *scales,
                       const struct row_block *row, float *sums, float *totals) {
-    const struct shape numbers = {.group = GROUP_INPUTS};
+    const struct shape numbers = {.group = GROUP};
     for (int place = 0; place < WIDTH; place += LANES) {
         const struct scales *own = scales + place / COLUMN;
         const long at = place % COLUMN * 4;
@@ -100,8 +100,8 @@ INLINE void numbers_on_tiles(int offsets, const char *spread, const struct scale
     for (long step = 0; step <= steps; step++) {
         const long next = step / GROUPS_OF_BLOCK * BLOCK, group = step % GROUPS_OF_BLOCK;
         if (step < steps)
-            multiply_spread(row[next].integers + group * GROUP_INPUTS,
-                            spread + group * GROUP_WORDS * STEP, GROUP_WORDS);
+            multiply_spread(row[next].integers + group * GROUP, spread + group * GROUP_WORDS * STEP,
+                            GROUP_WORDS);
         if (step > 0) {
             const long own = (step - 1) / GROUPS_OF_BLOCK * BLOCK;
             add_group(offsets, (step - 1) % GROUPS_OF_BLOCK, found, scales, row + own, sums,
@@ -172,7 +172,7 @@ struct many_blocks {
 /* How many rows go through AMX. */
 static long rows_on_tiles(const struct linear *given, const struct block_type *type) {
     long rest = given->rows % BLOCK, fewest = given->rows < BLOCK ? FEWEST_ALONE : FEWEST_BEHIND;
-    int pays = type->shape.integers || type->shape.group == GROUP_INPUTS;
+    int pays = type->shape.integers || type->shape.group == GROUP;
     if (!pays || !tiles_allowed()) return 0;
     return given->rows - rest + (rest < fewest ? 0 : BLOCK);
 }
@@ -206,13 +206,10 @@ static void columns_of_many(const void *arguments, long part, void *result) {
     const struct linear *given = all->given;
     long end = end_of_outputs(given, part), blocks = tiles_of_row(given->inputs);
     long rows = given->rows > all->on_tiles ? given->rows : all->on_tiles;
-    float *totals = aligned_alloc(STEP, rows * WIDTH * sizeof *totals);
+    float *totals = room_of_part(rows * WIDTH * sizeof *totals, all->failed);
     struct tiles own;
     (void)result;
-    if (!totals) {
-        __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
+    if (!totals) return;
     tiles_begin(&own, all->on_tiles > 0, all->type->shape.integers ? COLUMN : GROUP_WORDS);
     for (long output = first_output(given, part); output < end; output += WIDTH) {
         const char *tile =
@@ -236,11 +233,8 @@ int waymark_linear_blocks_many(struct linear *given) {
     all.rows = aligned_alloc(STEP, (blocks + BLOCK) * sizeof *all.rows);
     if (!all.rows) return 0;
     memset(all.rows + blocks, 0, BLOCK * sizeof *all.rows); /* the last block's padding */
-    take_rows(given, all.rows);
-    given->outputs_of_part =
-        WIDTH * pool_share(pool_parts(given->outputs, WIDTH), 1, given->threads);
-    pool_rows(columns_of_many, &all, pool_parts(given->outputs, given->outputs_of_part),
-              given->threads);
+    round_rows(given, all.rows);
+    share_outputs(columns_of_many, given, &all, WIDTH);
     free(all.rows);
     return !failed;
 }

@@ -1,9 +1,8 @@
 """Matrices packed by oneDNN, which a processor reads faster than [outputs, inputs].
 
-They are packed for one row, because generating waits for memory; longer inputs go through in slices
-of `rows`. The best slice differs by processor (on an AMD Zen 5, 512 rows reach 352 GFLOP/s at once
-and 946 in slices of 64), so it is measured (`probe`). A matrix that never sees a single row is
-packed for many.
+They are packed for one row, because generating waits for memory, or for many if a matrix never sees
+a single row; longer inputs go through in slices of `rows`. The best slice is measured (`probe`): on
+an AMD Zen 5, 512 rows reach 352 GFLOP/s at once and 946 in slices of 64.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
+from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors, bytes_of
 
 _MANY = 1024  # patches of a picture of 512 by 512
 
@@ -34,7 +33,7 @@ class PackedMatrix(Matrix):
         self._bias = bias
         self._rows = rows
         self.num_outputs = weight.shape[0]
-        self.num_bytes = weight.nbytes + (bias.nbytes if bias is not None else 0)
+        self.num_bytes = bytes_of(weight, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if self._rows is None or inputs.shape[0] <= self._rows:
@@ -79,8 +78,8 @@ Clock = Callable[[], float]
 def keeps_up(product: Product, plain: Product, clock: Clock = time.perf_counter) -> bool:
     """True if `product` takes at most MARGIN times as long as `plain`, by the best round.
 
-    Stops at the first round that shows it; else after three rounds for each number of rows, and
-    more within GIVEN_UP_S.
+    It stops at the first round that shows it, else after three for each number of rows and
+    GIVEN_UP_S.
     """
     # Work done once, at the first call, is not part of a product.
     product(1), plain(1)

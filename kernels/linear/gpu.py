@@ -1,12 +1,10 @@
 """y = x W^T with W of integers or GGUF blocks in Triton, for a few rows; and dequantising W.
 
-A program of one warp multiplies one row with one output (in the interpreter, with many), so the
-bits of a row depend on nothing beside it, and reads codes as words of four bytes. With more rows
-the caller dequantises.
+A program of one warp multiplies one row with one output, so the bits of a row depend on nothing
+beside it. With more rows the caller dequantises.
 
-In 4-bit layouts two neighbouring groups of a row share bytes: byte j of a pair holds number j of
-the even group in its low half and of the odd group in its high half. Codes are stored in chunks of
-16 bytes, transposed as 4 x 4: `in_words`.
+In 4-bit layouts two neighbouring groups share bytes: byte j of a pair holds number j of the even
+group in its low half and of the odd group in its high half.
 """
 
 from __future__ import annotations
@@ -27,10 +25,12 @@ from kernels.linear.gpu_parts import (
     chunk_bytes,
     chunk_codes,
     constants,
+    first_input,
     part_scales,
     row_product,
 )
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
+from kernels.linear.reference import bytes_of
 
 MAX_ROWS = 3  # each is multiplied alone; with more, dequantising pays
 STEP = {
@@ -45,11 +45,11 @@ _FLOATED = 64  # chunks of a program that dequantises
 class GroupWeight:
     """w = code * scale + offset, [num_outputs, num_inputs], in groups of `KINDS`[`kind`].
 
-    `tensors` have the outputs in front: codes [.., bytes]; scales; and where scales are integers,
-    their float16 factors for each block. int8: int8 [.., groups, 32], and one float32. int4: uint8
-    [.., ceil(groups / 2), 32], and bfloat16 [.., groups, 2], scale and offset. Q4_K: uint8
-    [.., groups / 2, 32], uint8 [.., groups, 2], and [.., blocks, 2]. Q6_K: uint8 [.., blocks, 192],
-    int8 [.., groups], and [.., blocks]. Q8_0: int8 [.., groups, 32], and float16 [.., groups].
+    `tensors` have the outputs in front: codes [.., bytes]; scales; and for integer scales, float16
+    factors of each block. int8: int8 [.., groups, 32], and one float32. int4: uint8 [..,
+    ceil(groups / 2), 32], and bfloat16 [.., groups, 2], scale and offset. Q4_K: uint8 [.., groups /
+    2, 32], uint8 [.., groups, 2], and [.., blocks, 2]. Q6_K: uint8 [.., blocks, 192], int8 [..,
+    groups], and [.., blocks]. Q8_0: int8 [.., groups, 32], and float16 [.., groups].
     """
 
     kind: str
@@ -58,7 +58,7 @@ class GroupWeight:
 
     @property
     def num_bytes(self) -> int:
-        return sum(each.nbytes for each in self.tensors)
+        return bytes_of(*self.tensors)
 
     def aligned(self, inputs: Tensor) -> Tensor:
         return in_whole_groups(inputs)
@@ -79,7 +79,7 @@ def pack_int8(values: Tensor, scales: Tensor) -> GroupWeight:
 
 
 def pack_int4(halves: Tensor, scales: Tensor) -> GroupWeight:
-    """Lay out what `Int4Format.keep` gave of a weight (kernels.linear.int4)."""
+    """Takes what `Int4Format.quantise` returns."""
     codes = unhalve(halves)
     groups = codes.shape[1] // GROUP
     by_pair = F.pad(codes, (0, GROUP if groups % 2 else 0)).view(codes.shape[0], -1, 2, GROUP)
@@ -172,11 +172,13 @@ def _dequantise(
     known, groups = line < num_outputs, num_inputs // GROUP
     blocks = tl.cdiv(num_inputs, PARTS * 32)
     chunk = tl.program_id(1) * CHUNKS + tl.arange(0, CHUNKS)[None, :, None]
-    words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
+    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
+    there = known & (chunk < 2 * blocks)
+    first, second, high = chunk_codes(words, line, there, chunk, word, blocks, KIND, 4)
     for part in tl.static_range(PARTS):
-        first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
-        four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
-        group = first // GROUP
+        at = first_input(chunk, part, PARTS)
+        four = chunk_bytes(first, second, high, part, KIND, PARTS)
+        group = at // GROUP
         scale, offset = part_scales(
             scales, factors, line, group, groups, known & (group < groups), KIND
         )
@@ -185,6 +187,6 @@ def _dequantise(
             result = (code / 256 if byte % 2 else code) * scale
             if OFFSETS:
                 result += offset
-            column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
-            there = outputs + line * num_inputs + column
-            tl.store(there, result.to(outputs.dtype.element_ty), known & (column < num_inputs))
+            column = at + 4 * byte + word
+            place = outputs + line * num_inputs + column
+            tl.store(place, result.to(outputs.dtype.element_ty), known & (column < num_inputs))

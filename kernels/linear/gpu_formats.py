@@ -1,8 +1,8 @@
-"""8 and 4-bit matrices and GGUF blocks on an NVIDIA GPU, and whether its products can be trusted.
+"""8 and 4-bit matrices and GGUF blocks on an NVIDIA GPU, and whether products are right.
 
-Q4_K, Q6_K and Q8_0 stay blocks, their fields separated so that each is aligned; others are
-dequantised when they are loaded. Up to MAX_ROWS rows use Triton's integer products, more go through
-floats, some megabytes of outputs at a time.
+Q4_K, Q6_K and Q8_0 stay blocks, their fields separated and aligned; other types are dequantised at
+load. A kernel multiplies up to MAX_ROWS rows; more go through floats, some megabytes of outputs at
+a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernels.linear.blocks import BlockFormat
 from kernels.linear.gpu import MAX_ROWS, GroupWeight, in_words, pack_int4, pack_int8
 from kernels.linear.int4 import GROUP, Int4Format
 from kernels.linear.int8 import Int8Format
-from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat
+from kernels.linear.reference import Matrix, PlainMatrix, QuantisedTensors, WeightFormat, bytes_of
 
 _LOG = logging.getLogger(__name__)
 # Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
@@ -39,7 +39,7 @@ class GpuMatrix(Matrix):
         columns: Tensor | None = None,
     ) -> None:
         self.weight, self.bias, self.columns = weight, bias, columns
-        self.num_bytes = weight.num_bytes + (bias.nbytes if bias is not None else 0)
+        self.num_bytes = weight.num_bytes + bytes_of(bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if inputs.shape[0] <= MAX_ROWS:
@@ -101,14 +101,14 @@ Trial = tuple[str, Matrix, Matrix, int]
 
 @cache
 def multiplies_integers(device: torch.device) -> bool:
-    """True if integer products compile on `device` and are right; if not, the log says once why."""
+    """True if such products compile on `device` and are right; else the log says why once."""
     return are_right(
         _integer_trials(device), device, "Integers are multiplied as floats on this GPU"
     )
 
 
 def are_right(trials: Iterable[Trial], device: torch.device, otherwise: str) -> bool:
-    """True if each product agrees with plain torch twice, to the same bits; rows go either way."""
+    """True if each product agrees with plain torch twice, to the same bits."""
     try:
         wrong = next((name for name, right in _tried(trials, device) if not right), None)
     except Exception as error:
@@ -225,7 +225,7 @@ def _six_bit_scales(packed: Tensor) -> Tensor:
 
 @cache
 def multiplies_blocks(device: torch.device) -> bool:
-    """True if products with blocks compile on `device` and are right; if not, the log says why."""
+    """Like `multiplies_integers`."""
     return are_right(
         _block_trials(device), device, "GGUF blocks are dequantised on load on this GPU"
     )

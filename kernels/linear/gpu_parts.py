@@ -1,8 +1,8 @@
 """How GPU kernels unpack weights in groups: w = code * scale + offset.
 
-The kinds are int8, int4 and types of GGUF blocks. A kind is its sizes (`KINDS`), the bytes of a
-step, the codes of a group in them, and the group's scale. Codes have up to 8 bits, so they are
-exact in bfloat16, and a scale is applied to the sum over its group.
+A kind (int8, int4 or a type of GGUF blocks) is its sizes (`KINDS`), the codes in a chunk and the
+scale of a group. Codes have up to 8 bits, so they are exact in bfloat16, and a scale is applied to
+the sum over its group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton.language as tl
 
 
 class Kind(NamedTuple):
-    """Numbers of a group, groups that share the bytes of a step, and if they have offsets."""
+    """Numbers of a group, groups that share bytes, and whether there are offsets."""
 
     group: int
     parts: int
@@ -31,68 +31,9 @@ KINDS = {
 
 
 def constants(name: str) -> dict[str, Any]:
-    """The arguments of a kernel that are constant for a kind."""
+    """A kernel's constants for a kind."""
     kind = KINDS[name]
     return {"KIND": name, "GROUP": kind.group, "PARTS": kind.parts, "OFFSETS": kind.offsets}
-
-
-@triton.jit
-def step_bytes(
-    codes: tl.tensor,
-    line: tl.tensor,
-    known: tl.tensor,
-    step: tl.tensor,
-    steps: tl.tensor,
-    KIND: tl.constexpr,
-    GROUP: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Three tiles of bytes [OUTPUTS, GROUP], which are one if a step has no more.
-
-    A block of Q6_K has four steps: of each half, 64 bytes with low bits and 32 with high ones.
-    """
-    place, there = tl.arange(0, GROUP)[None, :], known[:, None]
-    if KIND == "Q6_K":
-        block = codes + line[:, None] * (steps * 48) + step // 4 * 192
-        half, eighth = step % 4 // 2, step % 2 * GROUP + place
-        low = block + half * 64 + eighth
-        first, second = tl.load(low, there, 0), tl.load(low + 32, there, 0)
-        high = tl.load(block + 128 + half * 32 + eighth, there, 0)
-    else:
-        first = tl.load(codes + (line[:, None] * steps + step) * GROUP + place, there, 0)
-        second, high = first, first
-    return first, second, high
-
-
-@triton.jit
-def part_codes(
-    first: tl.tensor,
-    second: tl.tensor,
-    high: tl.tensor,
-    PART: tl.constexpr,
-    KIND: tl.constexpr,
-    PARTS: tl.constexpr,
-) -> tl.tensor:
-    """The codes of one group of a step as float32."""
-    if KIND == "Q6_K":
-        low = second if PART % 2 else first
-        found = (((low >> (PART // 2 * 4)) & 15) | ((high >> (2 * PART)) & 3) << 4).to(
-            tl.float32
-        ) - 32
-    elif PARTS == 1:
-        found = first.to(tl.float32)
-    else:
-        found = ((first >> (4 * PART)) & 15).to(tl.float32)
-        if KIND == "int4":
-            found -= 8
-    return found
-
-
-@triton.jit
-def part_group(
-    step: tl.tensor, PART: tl.constexpr, KIND: tl.constexpr, PARTS: tl.constexpr
-) -> tl.tensor:
-    """The group of a row that is a part of a step."""
-    return step // 2 * 8 + step % 2 + 2 * PART if KIND == "Q6_K" else step * PARTS + PART
 
 
 @triton.jit
@@ -107,7 +48,7 @@ def part_scales(
 ) -> tuple[tl.tensor, tl.tensor]:
     """Scale and offset of a group, in float32; without offsets, the scale twice.
 
-    Scales of K types are exact: integers of up to 8 bits times `factors` in float16.
+    Scales of K types are exact: up to 8 bits times `factors` in float16.
     """
     at = line * groups + group
     if KIND == "int8":
@@ -137,26 +78,33 @@ def chunk_codes(
     line: tl.tensor,
     there: tl.tensor,
     chunk: tl.tensor,
+    place: tl.tensor,
     blocks: int,
     KIND: tl.constexpr,
+    SIZE: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Three tiles of words [OUTPUTS, CHUNKS, 4], which are one if a chunk has no more.
+    """Three tiles of bytes or words at `place` in chunks, which are one if a chunk has no more.
 
-    Two chunks are a block of `PARTS` times 32 inputs, of which each has the half of every 32. Byte
-    b of its four words are inputs 4 b to 4 b + 3 of 16.
+    A chunk is 16 bytes, `SIZE` of what `codes` points to. Two of them have `PARTS` times 32 inputs,
+    each the half of every 32. Byte b of four words is inputs 4 b to 4 b + 3 of 16.
     """
-    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
     if KIND == "Q6_K":
         # A half of a GGUF block: 64 bytes with low bits and, behind both halves, 32 with high ones.
-        half, inside = chunk // 2, chunk % 2 * 4 + word
-        block = words + (line * (blocks // 2) + half // 2) * 48
-        low = block + half % 2 * 16 + inside
-        first, second = tl.load(low, there, 0), tl.load(low + 8, there, 0)
-        high = tl.load(block + 32 + half % 2 * 8 + inside, there, 0)
+        half, inside = chunk // 2, chunk % 2 * SIZE + place
+        block = codes + (line * (blocks // 2) + half // 2) * (12 * SIZE)
+        low = block + half % 2 * (4 * SIZE) + inside
+        first, second = tl.load(low, there, 0), tl.load(low + 2 * SIZE, there, 0)
+        high = tl.load(block + 8 * SIZE + half % 2 * (2 * SIZE) + inside, there, 0)
     else:
-        first = tl.load(words + line * (blocks * 8) + chunk * 4 + word, there, 0)
+        first = tl.load(codes + (line * (2 * blocks) + chunk) * SIZE + place, there, 0)
         second, high = first, first
     return first, second, high
+
+
+@triton.jit
+def first_input(chunk: tl.tensor, PART: tl.constexpr, PARTS: tl.constexpr) -> tl.tensor:
+    """The first of the 16 inputs of one part of a chunk."""
+    return chunk // 2 * (PARTS * 32) + PART * 32 + chunk % 2 * 16
 
 
 @triton.jit
@@ -168,14 +116,15 @@ def chunk_bytes(
     KIND: tl.constexpr,
     PARTS: tl.constexpr,
 ) -> tl.tensor:
-    """The codes of one part of a chunk, four of 0 to 255 in a word."""
+    """The codes of one part of a chunk, of 0 to 255: one in a byte, four in a word."""
+    EACH: tl.constexpr = 1 if first.dtype == tl.uint8 else 0x01010101
     if KIND == "Q6_K":
         low = second if PART % 2 else first
-        found = (low >> (PART // 2 * 4)) & 0x0F0F0F0F | ((high >> (2 * PART)) & 0x03030303) << 4
+        found = (low >> (PART // 2 * 4)) & 15 * EACH | ((high >> (2 * PART)) & 3 * EACH) << 4
     elif PARTS == 1:
-        found = first ^ 0x80808080  # 128 more than signed bytes
+        found = first ^ 128 * EACH  # 128 more than signed bytes
     else:
-        found = (first >> (4 * PART)) & 0x0F0F0F0F
+        found = (first >> (4 * PART)) & 15 * EACH
     return found
 
 
@@ -214,24 +163,26 @@ def row_product(
     line = output.to(tl.int64)[:, None, None]
     known, groups = line < num_outputs, num_inputs // GROUP
     blocks = tl.cdiv(num_inputs, PARTS * 32)
+    words, word = codes.to(tl.pointer_type(tl.uint32)), tl.arange(0, 4)[None, None, :]
     total = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
     for start in range(0, 2 * blocks, CHUNKS):
         chunk = start + tl.arange(0, CHUNKS)[None, :, None]
-        words = chunk_codes(codes, line, known & (chunk < 2 * blocks), chunk, blocks, KIND)
+        there = known & (chunk < 2 * blocks)
+        first, second, high = chunk_codes(words, line, there, chunk, word, blocks, KIND, 4)
         for part in tl.static_range(PARTS):
-            first = chunk // 2 * (PARTS * 32) + part * 32 + chunk % 2 * 16
-            four = chunk_bytes(words[0], words[1], words[2], part, KIND, PARTS)
+            at = first_input(chunk, part, PARTS)
+            four = chunk_bytes(first, second, high, part, KIND, PARTS)
             product = tl.zeros([OUTPUTS, CHUNKS, 4], tl.float32)
             inputs = tl.zeros([1, CHUNKS, 4], tl.float32)
             for byte in tl.static_range(4):
-                column = first + 4 * byte + tl.arange(0, 4)[None, None, :]
+                column = at + 4 * byte + word
                 number = tl.load(row + column, column < given, 0.0).to(tl.float32)
                 product += byte_codes(four, byte, KIND) * (number / 256 if byte % 2 else number)
                 inputs += number
             if KIND == "int8":
                 total += product
             else:
-                group = first // GROUP
+                group = at // GROUP
                 scale, offset = part_scales(
                     scales, factors, line, group, groups, known & (group < groups), KIND
                 )
@@ -262,26 +213,29 @@ def grouped_product(
     PARTS: tl.constexpr,
     OFFSETS: tl.constexpr,
 ) -> tl.tensor:
-    """The product of `rows` [ROWS, 1], pointers to `given` inputs, with some outputs, in float32.
+    """`rows` [ROWS, 1], pointers to `given` inputs, times some outputs: float32 [ROWS, OUTPUTS].
 
     Groups are added up in one order.
     """
     known, line = output < num_outputs, output.to(tl.int64)
     place = tl.arange(0, GROUP)[None, :]
-    place = place // 16 * 16 + place % 4 * 4 + place % 16 // 4  # as bytes lie in a chunk
-    groups = num_inputs // GROUP
-    steps = (groups + PARTS - 1) // PARTS
+    groups, blocks = num_inputs // GROUP, tl.cdiv(num_inputs, PARTS * 32)
+    octets = codes.to(tl.pointer_type(tl.uint8))
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for step in range(steps):
-        first, second, high = step_bytes(codes, line, known, step, steps, KIND, GROUP)
+    for start in range(0, 2 * blocks, GROUP // 16):
+        first, second, high = chunk_codes(
+            octets, line[:, None], known[:, None], start + place // 16, place % 16, blocks, KIND, 16
+        )
         for part in tl.static_range(PARTS):
-            group = part_group(step, part, KIND, PARTS)
-            column = group * GROUP + place
+            at = first_input(start, part, PARTS)
+            column = at + place // 16 * 16 + place % 4 * 4 + place % 16 // 4
             left = tl.load(rows + column, there & (column < given), 0.0)
-            numbers = part_codes(first, second, high, part, KIND, PARTS)
-            exists = known & (group < groups)
-            scale, offset = part_scales(scales, factors, line, group, groups, exists, KIND)
-            right = tl.trans(numbers.to(left.dtype))
+            numbers = chunk_bytes(first, second, high, part, KIND, PARTS).to(tl.uint32)
+            right = tl.trans(byte_codes(numbers, 0, KIND).to(left.dtype))
+            group = at // GROUP
+            scale, offset = part_scales(
+                scales, factors, line, group, groups, known & (group < groups), KIND
+            )
             total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
             if OFFSETS:
                 total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]

@@ -1,4 +1,4 @@
-/* 4-bit integers in groups of 32 inputs, each group with a scale and an offset in bfloat16. */
+/* Groups of inputs, and int4: each of its groups has a scale and an offset in bfloat16. */
 #ifndef WAYMARK_GROUPS_H
 #define WAYMARK_GROUPS_H
 
@@ -9,9 +9,12 @@
 #endif
 
 #define GROUP 32
-#define HALF (GROUP / 2) /* bytes of a group */
+#define GROUP_WORDS (GROUP / 4)
+#define BLOCK_INPUTS 256
+#define GROUPS_OF_BLOCK (BLOCK_INPUTS / GROUP)
+#define HALF (GROUP / 2) /* bytes of a group in int4 */
 
-/* A group as bytes 0 .. 15, [GROUP]. */
+/* A group of int4 as bytes 0 .. 15, [GROUP]. */
 INLINE void unpack_bytes(const uint8_t *from, char *to) {
 #ifdef __SSE2__
     const __m128i low = _mm_set1_epi8(15);

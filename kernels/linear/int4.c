@@ -121,4 +121,4 @@ static void take_rows(const struct linear *all) {
     for (long row = 0; row < all->rows; row++) sort_row(row, all->inputs / GROUP);
 }
 
-PRODUCTS(int4, all->inputs / 2 + all->inputs / 8)
+PRODUCTS_OF_OUTPUTS(int4, all->inputs / 2 + all->inputs / 8)

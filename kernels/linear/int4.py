@@ -3,8 +3,8 @@
     W[o, i] = (q[o, i] - 8) s[o, g] + m[o, g],  q in 0 .. 15,  g = i // 32
 
 A few rows use torch's packed int4 product, which waits for memory alone. More go through floats, a
-block at a time: at 512 rows the int4 product is four times slower (46 against 12 ms for 7168
-outputs of 1024 inputs on an Intel Xeon with AMX).
+block at a time: for 512 rows the int4 product takes four times as long (46 against 12 ms on an
+Intel Xeon with AMX).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from kernels.common.memory import room
 from kernels.linear.cpu import INPUTS, OUTPUTS, ROWS, Product, keeps_up
-from kernels.linear.reference import Matrix, QuantisedTensors
+from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat, bytes_of
 
 GROUP = 32
 _ZERO_POINT = 8
@@ -35,7 +35,7 @@ def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [outputs, inputs] in whole groups -> uint8 [outputs, inputs], and bfloat16 [outputs,
     groups, 2]: scale and offset.
 
-    Numbers are rounded with the stored scale, so that its own rounding adds no error.
+    Numbers are rounded with the stored scale, so its rounding adds no error.
     """
     groups = weight.float().unflatten(1, (-1, GROUP))
     low, high = groups.amin(2), groups.amax(2)
@@ -57,7 +57,7 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
 
 
 class PackedInt4Matrix(Matrix):
-    """A matrix in torch's packed int4 layout, for bfloat16; needs `multiplies_int4`."""
+    """Torch's packed layout, for bfloat16; needs `multiplies_int4`."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         found = lanes()
@@ -72,9 +72,7 @@ class PackedInt4Matrix(Matrix):
             self._packed[block] = _pack(values[block])
         self._scales = scales.transpose(0, 1).contiguous()  # [groups, outputs, 2]
         self._bias = bias
-        self.num_bytes = sum(
-            each.nbytes for each in (self._packed, self._scales, bias) if each is not None
-        )
+        self.num_bytes = bytes_of(self._packed, self._scales, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         given = in_whole_groups(inputs)
@@ -101,11 +99,11 @@ class PackedInt4Matrix(Matrix):
 
 
 class DequantisingInt4Matrix(Matrix):
-    """A `Matrix` that dequantises at every call, for any type and processor."""
+    """For any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         self._halves, self._scales, self._bias = values, scales, bias
-        self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
+        self.num_bytes = bytes_of(values, scales, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         given = in_whole_groups(inputs)
@@ -119,7 +117,7 @@ class DequantisingInt4Matrix(Matrix):
         return outputs if self._bias is None else outputs + self._bias
 
 
-class Int4Format:
+class Int4Format(WeightFormat):
     """4-bit weights, in torch's layout for products if `packed`."""
 
     is_plain = False
@@ -176,17 +174,16 @@ def unhalve(halves: Tensor) -> Tensor:
 
 
 def multiplies_int4() -> bool:
-    """True if torch has an int4 product here of known layout that is no slower than floats."""
+    """True if torch's int4 layout is known here and its product is no slower than floats."""
     return lanes() is not None and _is_fast()
 
 
 @cache
 def _is_fast() -> bool:
-    return keeps_up(*_products())
+    return keeps_up(*_integer_and_float_product())
 
 
-def _products() -> tuple[Product, Product]:
-    """The int4 product, and the float product it competes with."""
+def _integer_and_float_product() -> tuple[Product, Product]:
     values, scales = Int4Format(packed=True).quantise(torch.ones(OUTPUTS, INPUTS))
     inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
     matrices = (

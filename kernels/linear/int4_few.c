@@ -139,7 +139,8 @@ INLINE void sixteen_outputs(const struct few *all, long output, long row, int ro
 }
 
 /* PUT_AT_ONCE outputs, or what is left, of some rows. */
-INLINE void put_some(const struct few *all, long output, long row, int rows) {
+INLINE void put_some(const void *arguments, long output, long row, int rows) {
+    const struct few *all = arguments;
     float found[ROWS_TOGETHER][PUT_AT_ONCE];
     long count = smaller(PUT_AT_ONCE, all->given->outputs - output);
     for (long start = 0; start < count; start += COLUMN) {
@@ -157,30 +158,21 @@ INLINE void put_some(const struct few *all, long output, long row, int rows) {
 
 static void some_outputs(const void *arguments, long part, void *result) {
     const struct few *all = arguments;
-    long end = end_of_outputs(all->given, part), rows = all->given->rows;
     (void)result;
-    for (long output = first_output(all->given, part); output < end; output += PUT_AT_ONCE)
-        for (long row = 0; row < rows;) {
-            int some = rows - row >= ROWS_TOGETHER ? ROWS_TOGETHER : 1;
-            if (some == 1)
-                put_some(all, output, row, 1);
-            else
-                put_some(all, output, row, ROWS_TOGETHER);
-            row += some;
-        }
+    few_outputs(all->given, all, part, ROWS_TOGETHER, put_some);
 }
 
 int few_int4(struct linear *given) {
     struct few all = {.given = given};
-    all.whole = pool_parts(given->inputs / GROUP, TOGETHER) * TOGETHER;
+    all.whole = rounded_up(given->inputs / GROUP, TOGETHER);
     all.ahead = COLUMN * given->inputs / 2;
     long numbers = given->rows * all.whole, bytes = numbers * (GROUP + 4) + given->rows * 4;
-    all.rows = aligned_alloc(STEP, pool_parts(bytes, STEP) * STEP);
+    all.rows = aligned_alloc(STEP, rounded_up(bytes, STEP));
     if (!all.rows) return 0;
     all.sums = (float *)(all.rows + numbers * GROUP);
     all.scales = all.sums + numbers;
     pool_each(take_row, &all, given->rows, given->inputs, given->threads);
-    run_few(some_outputs, given, &all);
+    share_outputs(some_outputs, given, &all, PUT_AT_ONCE);
     free(all.rows);
     return 1;
 }

@@ -4,7 +4,6 @@
 #include "linear/many.h"
 #include "linear/groups.h"
 
-#define GROUP_WORDS (GROUP / 4)
 #define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
 /* A group of a packed column of sixteen: its words, their scales and their offsets. */
 #define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
@@ -45,8 +44,8 @@ static void pack_groups(const struct many *all, long output, long start, long wo
 }
 
 /* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
-INLINE void multiply_group(int rows, int columns, const char *left, const char *right,
-                           long right_stride, char *to) {
+INLINE void multiply_group(int rows, const char *left, const char *right, long right_stride,
+                           char *to) {
     word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
     int word = 0;
 #if HAS_EIGHTS
@@ -59,14 +58,14 @@ INLINE void multiply_group(int rows, int columns, const char *left, const char *
     for (; word < GROUP_WORDS; word++) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
-        for (int piece = 0; piece < columns * PIECES; piece++)
+        for (int piece = 0; piece < COLUMNS_AT_ONCE * PIECES; piece++)
             given[piece] = load_words(right + piece / PIECES * right_stride + word * STEP +
                                       piece % PIECES * REGISTER);
 #pragma GCC unroll 16
         for (int row = 0; row < rows; row++) {
             word_lanes of_row = each_lane(left + row * ROW_BYTES + word * 4);
 #pragma GCC unroll 16
-            for (int piece = 0; piece < columns * PIECES; piece++) {
+            for (int piece = 0; piece < COLUMNS_AT_ONCE * PIECES; piece++) {
                 totals[row][piece] =
                     add_word(WORDS_OF_INT4, totals[row][piece], of_row, given[piece]);
                 KEEP_IN_REGISTER(totals[row][piece]);
@@ -75,7 +74,7 @@ INLINE void multiply_group(int rows, int columns, const char *left, const char *
     }
     right += GROUP_WORDS * STEP;
 #pragma GCC unroll 16
-    for (int piece = 0; piece < columns * PIECES; piece++, to += REGISTER) {
+    for (int piece = 0; piece < COLUMNS_AT_ONCE * PIECES; piece++, to += REGISTER) {
         const char *scales = right + piece / PIECES * right_stride + piece % PIECES * REGISTER;
         floats scale = (floats)load_words(scales), offset = (floats)load_words(scales + STEP);
 #pragma GCC unroll 16
@@ -91,9 +90,9 @@ INLINE void multiply_group(int rows, int columns, const char *left, const char *
     }
 }
 
-INLINE void multiply_groups_of(int rows, int columns, const char *left, struct product all) {
+INLINE void multiply_groups_of(int rows, const char *left, struct product all) {
     for (long word = 0; word < all.words; word += GROUP_WORDS) {
-        multiply_group(rows, columns, left, all.right, all.right_stride, all.to);
+        multiply_group(rows, left, all.right, all.right_stride, all.to);
         ALL_IN_MEMORY; /* otherwise results would be kept from group to group and stored all the
                           same */
         left += ROWS_AT_ONCE * ROW_BYTES;
@@ -112,11 +111,11 @@ static void multiply_groups(const struct many *all, struct product product, long
             int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
             const char *first = left + (product.rows - rest.rows) * ROW_BYTES;
             if (rows == ROWS_AT_ONCE)
-                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, first, rest);
+                multiply_groups_of(ROWS_AT_ONCE, first, rest);
             else if (rows == SOME)
-                multiply_groups_of(SOME, COLUMNS_AT_ONCE, first, rest);
+                multiply_groups_of(SOME, first, rest);
             else
-                multiply_groups_of(1, COLUMNS_AT_ONCE, first, rest);
+                multiply_groups_of(1, first, rest);
             rest = rows_behind(rest, rows);
         }
         product.right += COLUMNS_AT_ONCE * product.right_stride;
@@ -155,28 +154,18 @@ static int multiply_as_integers(struct linear *given) {
                        .put = put_scaled};
     count_words(&all, 4);
     all.left_stride = given->inputs / GROUP * ROW_BYTES;
-    long rows = pool_parts(given->rows, ROWS_AT_ONCE) * ROWS_AT_ONCE;
-    all.left = aligned_alloc(STEP, pool_parts(rows * (all.left_stride + 4), STEP) * STEP);
-    if (!all.left) return 0;
-    all.row_scales = (float *)(all.left + rows * all.left_stride);
-    pool_each(integers_of_row, &all, given->rows, given->inputs, given->threads);
-    int done = run_many(&all);
-    free(all.left);
-    return done;
+    return run_many(&all, integers_of_row);
 }
 
 /* ------------------------------------------------------------------ 8 bits, on AMX */
 
 /* Sixteen outputs of a block of inputs: their words, and the scale of each output. */
-#define BLOCK_INPUTS 256
 #define BLOCK_WORDS (BLOCK_INPUTS / 4)
 #define BLOCK_BYTES ((BLOCK_WORDS + 1) * STEP)
-#define GROUPS_OF_BLOCK (BLOCK_INPUTS / GROUP)
 
 #ifdef HAS_TILES
 
-#define SMALLEST 1e-30f /* instead of zero as a scale */
-#define ONE 256.0f      /* of a weight in units of its scale, as 16-bit integers */
+#define ONE 256.0f /* of a weight in units of its scale, as 16-bit integers */
 
 /* Eight groups of an output or what is left as bytes, each two of them COLUMN steps behind those
  * before. Returns their scale: that of the largest weight that codes could be. */
@@ -188,7 +177,7 @@ INLINE float bytes_of_block(const uint8_t *weight, const uint32_t *pairs, long c
     __m512 steps = (__m512)_mm512_slli_epi32(both, 16);
     __m512 lowest = (__m512)_mm512_and_si512(both, upper) - 8 * steps;
     __m512 highest = lowest + 15 * steps;
-    /* Sizes in the order of numbers, as in int8.c. */
+    /* Sizes in the order of numbers, as in quantise.c. */
     uint32_t largest = _mm512_reduce_max_epu32(_mm512_max_epu32(
         _mm512_and_si512((__m512i)lowest, size), _mm512_and_si512((__m512i)highest, size)));
     float scale;
@@ -306,14 +295,7 @@ static int multiply_on_tiles(struct linear *given) {
                        .multiply = multiply_blocks,
                        .put = put_scaled};
     all.left_stride = 4 * all.words;
-    long left_bytes = rows_in_memory(&all) * all.left_stride;
-    all.left = aligned_alloc(STEP, left_bytes + pool_parts(4 * given->rows, STEP) * STEP);
-    if (!all.left) return 0;
-    all.row_scales = (float *)(all.left + left_bytes);
-    pool_each(bytes_of_row, &all, given->rows, given->inputs, given->threads);
-    int done = run_many(&all);
-    free(all.left);
-    return done;
+    return run_many(&all, bytes_of_row);
 }
 
 #endif

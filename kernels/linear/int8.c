@@ -1,77 +1,58 @@
-/* A few rows times an 8-bit matrix with a scale for each output; and quantising rows. */
-#include "linear/product.h"
+/* Rows times an 8-bit matrix with a scale for each output: a step's, and a few of a prompt. */
+#include "linear/many.h"
 
-#define SMALLEST 1e-30f /* instead of zero as the scale of a row */
-
-int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
-float row_scales[MOST_NUMBERS / 16];
 static int32_t excess[MOST_NUMBERS / 16]; /* of each row's sums */
 
-/* ------------------------------------------------------------------ rows */
+/* The excess of each sum of a row: weights are multiplied with EXCESS added, except those at the
+ * end that fill no register. */
+static inline int32_t excess_of_row(const int8_t *row, long inputs) {
+    int32_t total = 0;
+    for (long place = 0; place < inputs / BYTES * BYTES; place++) total += row[place];
+    return EXCESS * total;
+}
 
-INLINE float scale_of(const void *from, long place, long given, int is_bfloat) {
-    uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
-    for (long number = 0; number < given; number++) {
-        float value = read_number(from, place + number, is_bfloat);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        bits &= 0x7fffffff;
-        largest = bits > largest ? bits : largest;
+/* The sums of one output with `count` contiguous `rows`; `to` has room for AT_ONCE. */
+INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows,
+                           const int32_t *excess, int count, int32_t *to) {
+    const bytes flip = (bytes){0} + (int8_t)-EXCESS; /* q ^ 128 is q + 128, in 0 .. 255 */
+    sums totals[AT_ONCE] = {{0}};
+    long place = 0;
+    for (; place + BYTES <= inputs; place += BYTES) {
+        bytes weights = load_bytes(weight + place) ^ flip;
+        __builtin_prefetch(weight + place + AHEAD);
+        for (int each = 0; each < count; each++) {
+            bytes given = load_bytes(rows + each * inputs + place);
+            totals[each] = add_int8_products(totals[each], weights, given);
+        }
     }
-    float scale;
-    memcpy(&scale, &largest, sizeof scale);
-    scale /= 127.0f;
-    return scale < SMALLEST ? SMALLEST : scale;
-}
-
-INLINE void quantise(const void *from, long place, long count, float scale, int8_t *to,
-                     int is_bfloat) {
-    for (long number = 0; number < count; number++)
-        to[number] =
-            (int8_t)(int32_t)__builtin_rintf(read_number(from, place + number, is_bfloat) / scale);
-}
-
-float scale_of_row(const struct linear *all, long row) {
-    long given = all->given;
-    return all->is_bfloat ? scale_of(all->from, row * given, given, 1)
-                          : scale_of(all->from, row * given, given, 0);
-}
-
-void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
-                      int8_t *to) {
-    long place = row * all->given + start, given = smaller(count, all->given - start);
-    if (given < count) memset(to + (given < 0 ? 0 : given), 0, count - (given < 0 ? 0 : given));
-    if (all->is_bfloat)
-        quantise(all->from, place, given, scale, to, 1);
+    if (count > 2)
+        sums_of_eight(totals, to);
     else
-        quantise(all->from, place, given, scale, to, 0);
+        for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);
+    for (int each = 0; each < count; each++) {
+        const int8_t *given = rows + each * inputs;
+        to[each] -= excess[each];
+        for (long rest = place; rest < inputs; rest++)
+            to[each] += (int32_t)weight[rest] * given[rest];
+    }
 }
 
-float quantise_row(const struct linear *all, long row, int8_t *to) {
-    float scale = scale_of_row(all, row);
-    quantise_numbers(all, row, 0, all->inputs, scale, to);
-    return scale;
-}
-
-static void quantise_own_row(const void *given, long row) {
-    const struct linear *all = given;
-    row_scales[row] = quantise_row(all, row, row_integers + row * all->inputs);
-}
-
-void quantise_rows(const struct linear *all) {
-    pool_each(quantise_own_row, all, all->rows, all->inputs, all->threads);
-}
-
-/* ------------------------------------------------------------------ products */
-
-INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
+/* One output of `count` contiguous `rows` with their `scales`, without its bias. */
+INLINE void scaled_output(const struct linear *all, long output, const int8_t *rows,
+                          const int32_t *excess, const float *scales, int count, float *to) {
     int32_t found[AT_ONCE];
     const int8_t *weight = (const int8_t *)all->weight + output * all->inputs;
     float scale = ((const float *)all->scales)[output];
-    sums_of_output(weight, all->inputs, row_integers + row * all->inputs, excess + row, count,
-                   found);
-    for (int each = 0; each < count; each++)
-        to[each] = (float)found[each] * scale * row_scales[row + each];
+    sums_of_output(weight, all->inputs, rows, excess, count, found);
+    for (int each = 0; each < count; each++) to[each] = (float)found[each] * scale * scales[each];
+}
+
+/* ------------------------------------------------------------------ a step */
+
+INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
+    long inputs = all->inputs;
+    scaled_output(all, output, row_integers + row * inputs, excess + row, row_scales + row, count,
+                  to);
 }
 
 /* The rows as integers, and the excess of their sums. */
@@ -81,4 +62,56 @@ static void take_rows(const struct linear *all) {
         excess[row] = excess_of_row(row_integers + row * all->inputs, all->inputs);
 }
 
-PRODUCTS(int8, all->inputs)
+PRODUCTS_OF_OUTPUTS(int8, all->inputs)
+
+/* ------------------------------------------------------------------ a few rows of a prompt */
+
+/* The rows as integers [rows, inputs], the excess of each row's sums, and its scale. */
+struct few {
+    const struct linear *given;
+    int8_t *rows;
+    int32_t *excess;
+    float *scales;
+};
+
+static void take_row(const void *arguments, long row) {
+    const struct few *all = arguments;
+    long inputs = all->given->inputs;
+    int8_t *to = all->rows + row * inputs;
+    all->scales[row] = quantise_row(all->given, row, to);
+    all->excess[row] = excess_of_row(to, inputs);
+}
+
+/* As waymark_linear_int8_many scales and rounds sums. */
+INLINE void put_some(const void *arguments, long output, long row, int rows) {
+    const struct few *all = arguments;
+    const struct linear *given = all->given;
+    float found[AT_ONCE][PUT_AT_ONCE];
+    long inputs = given->inputs, count = smaller(PUT_AT_ONCE, given->outputs - output);
+    for (long each = 0; each < count; each++) {
+        float results[AT_ONCE];
+        scaled_output(given, output + each, all->rows + row * inputs, all->excess + row,
+                      all->scales + row, rows, results);
+        for (int one = 0; one < rows; one++) found[one][each] = results[one];
+    }
+    for (int one = 0; one < rows; one++) put_row(given, found[one], row + one, output, count);
+}
+
+static void some_outputs(const void *arguments, long part, void *result) {
+    const struct few *all = arguments;
+    (void)result;
+    few_outputs(all->given, all, part, AT_ONCE, put_some);
+}
+
+int few_int8(struct linear *given) {
+    struct few all = {.given = given};
+    long numbers = given->rows * given->inputs, integers = rounded_up(numbers, 4);
+    all.rows = aligned_alloc(STEP, rounded_up(integers + 8 * given->rows, STEP));
+    if (!all.rows) return 0;
+    all.excess = (int32_t *)(all.rows + integers);
+    all.scales = (float *)(all.excess + given->rows);
+    pool_each(take_row, &all, given->rows, given->inputs, given->threads);
+    share_outputs(some_outputs, given, &all, PUT_AT_ONCE);
+    free(all.rows);
+    return 1;
+}

@@ -2,10 +2,10 @@
 
     W[o, i] = s_o q[o, i],  q in -127 .. 127;  x[n, i] ~ t_n p[n, i];  y = t_n s_o sum_i p q
 
-The sum is exact in int32. Input scales are per row, so that a later token can't change an earlier
-one. oneDNN gets unsigned inputs, p + 128: without AMX it has only reference code for signed ones
-(0.2 instead of 490 GOP/s). Integers become floats if the processor has no exact product (without
-VNNI oneDNN adds pairs in 16 bits, which overflow) or a slow one.
+The sum is exact in int32. Rows of inputs have scales of their own, so that a later token can't
+change an earlier one. oneDNN gets unsigned inputs, p + 128: without AMX its code for signed ones
+reaches 0.2 instead of 490 GOP/s. Integers become floats if the processor has no exact product
+(without VNNI oneDNN's pairs overflow 16 bits) or a slow one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from kernels.common.memory import room
 from kernels.linear.cpu import INPUTS, OUTPUTS, ROWS, Product, keeps_up
-from kernels.linear.reference import Matrix, QuantisedTensors
+from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat, bytes_of
 
 _LARGEST = 127
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
@@ -54,7 +54,7 @@ class IntegerMatrix(Matrix):
         self._zeros = torch.zeros(values.shape[0], dtype=torch.int32)
         self._bias = bias
         self._rows = rows
-        self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
+        self.num_bytes = bytes_of(values, scales, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if inputs.shape[0] <= self._rows:
@@ -78,7 +78,7 @@ class DequantisedMatrix(Matrix):
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
         self._values, self._scales, self._bias = values, scales, bias
-        self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
+        self.num_bytes = bytes_of(values, scales, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         rows = max(1, _BLOCK // max(1, self._values.shape[1]))
@@ -92,7 +92,7 @@ class DequantisedMatrix(Matrix):
         return scaled.to(inputs.dtype)
 
 
-class Int8Format:
+class Int8Format(WeightFormat):
     """Multiplied in slices of `rows` rows, or as floats if None."""
 
     is_plain = False
@@ -103,11 +103,6 @@ class Int8Format:
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
         return quantise_rows(weight)
-
-    def repack(
-        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> QuantisedTensors | None:
-        return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = kept
@@ -122,7 +117,11 @@ class Int8Format:
 @cache
 def multiplies_integers() -> bool:
     """True if oneDNN multiplies all 8-bit numbers here exactly, and no slower than plain torch."""
-    return torch.backends.mkldnn.is_available() and _is_exact() and keeps_up(*_products())
+    return (
+        torch.backends.mkldnn.is_available()
+        and _is_exact()
+        and keeps_up(*_integer_and_float_product())
+    )
 
 
 def _is_exact() -> bool:
@@ -139,8 +138,7 @@ def _is_exact() -> bool:
     return torch.equal(found.long(), inputs.long() @ values.long().T)
 
 
-def _products() -> tuple[Product, Product]:
-    """The integer product, and the float product it competes with."""
+def _integer_and_float_product() -> tuple[Product, Product]:
     values = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
     scales = torch.ones(OUTPUTS, 1)
     matrices = (

@@ -106,13 +106,5 @@ int waymark_linear_int8_many(struct linear *given) {
                        .put = put};
     count_words(&all, kind == OF_INT16 ? 2 : 4);
     if (kind == OF_INT16) all.words = all.left_stride / 4; /* the odd ones come last */
-    long left_bytes = rows_in_memory(&all) * all.left_stride;
-    all.left = aligned_alloc(STEP, left_bytes + pool_parts(8 * given->rows, STEP) * STEP);
-    if (!all.left) return 0;
-    all.row_scales = (float *)(all.left + left_bytes);
-    all.compensation = (int32_t *)(all.row_scales + given->rows);
-    pool_each(integers_of_row, &all, given->rows, given->inputs, given->threads);
-    int done = run_many(&all);
-    free(all.left);
-    return done;
+    return run_many(&all, integers_of_row);
 }

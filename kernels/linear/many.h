@@ -31,7 +31,7 @@ typedef void (*put_block)(const struct many *all, const void *found, long row, l
                           long output);
 
 struct many {
-    const struct linear *given;
+    struct linear *given;
     enum words kind;
     int on_tiles, columns;
     long words;      /* of a row, rounded up to sixteen on AMX */
@@ -45,21 +45,19 @@ struct many {
     pack_block pack;
     multiply_block multiply;
     put_block put;
-    long outputs_of_part;
     int *failed;
 };
 
-/* Rows allocated: AMX takes whole blocks. */
+/* Rows allocated: whole blocks. */
 static inline long rows_in_memory(const struct many *all) {
-    long rows = all->given->rows;
-    return all->on_tiles ? pool_parts(rows, BLOCK) * BLOCK : rows;
+    return rounded_up(all->given->rows, rows_of_block(all->on_tiles));
 }
 
 /* Words multiplied at once: multiples of sixteen of about equal size, because a short remainder
  * costs more than its share. */
 static inline long words_at_once(const struct many *all) {
     long blocks = all->on_tiles ? 1 : pool_parts(all->words, WORDS_AT_ONCE);
-    return smaller(all->words, pool_parts(pool_parts(all->words, blocks), COLUMN) * COLUMN);
+    return smaller(all->words, rounded_up(pool_parts(all->words, blocks), COLUMN));
 }
 
 static inline long outputs_of_block(const struct many *all, long output) {
@@ -68,7 +66,7 @@ static inline long outputs_of_block(const struct many *all, long output) {
 
 /* Of a block: words come by sixteen. */
 static inline long column_bytes(const struct many *all) {
-    return pool_parts(words_at_once(all), COLUMN) * COLUMN * all->word_bytes;
+    return rounded_up(words_at_once(all), COLUMN) * all->word_bytes;
 }
 
 /* Multiplies all rows by the block's words from `start` on. If a row takes several calls, the
@@ -99,44 +97,55 @@ static inline void block_of_words(const struct many *all, long output, long star
 
 static void outputs_of_many(const void *given, long part, void *result) {
     const struct many *all = given;
-    long first = part * all->outputs_of_part, at_once = words_at_once(all);
-    long end = smaller(first + all->outputs_of_part, all->given->outputs);
+    long end = end_of_outputs(all->given, part), at_once = words_at_once(all);
     long block_bytes = all->columns * column_bytes(all);
     long rows = at_once == all->words ? BLOCK : rows_in_memory(all);
-    char *block = aligned_alloc(STEP, block_bytes + rows * OUTPUTS_AT_ONCE * 4);
+    char *block = room_of_part(block_bytes + rows * OUTPUTS_AT_ONCE * 4, all->failed);
+    long output = first_output(all->given, part);
     (void)result;
-    if (!block) {
-        __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
+    if (!block) return;
     struct tiles own;
     tiles_begin(&own, all->on_tiles, COLUMN);
-    for (long output = first; output < end; output += all->columns * COLUMN)
+    for (; output < end; output += all->columns * COLUMN)
         for (long start = 0; start < all->words; start += at_once)
             block_of_words(all, output, start, block, block + block_bytes);
     tiles_end(&own, all->on_tiles);
     free(block);
 }
 
-/* All outputs; 0 where there was no memory. */
-static inline int run_many(struct many *all) {
-    const struct linear *given = all->given;
+/* Runs parts of some outputs, in multiples of `at_once`. */
+static inline void share_outputs(pool_compute some, struct linear *all, const void *arguments,
+                                 long at_once) {
+    long pieces = pool_parts(all->outputs, at_once);
+    all->outputs_of_part = at_once * pool_share(pieces, 1, all->threads);
+    pool_rows(some, arguments, pool_parts(all->outputs, all->outputs_of_part), all->threads);
+}
+
+/* All outputs of the rows, which `take` makes words of in memory of their own; without it `left`
+ * has them. 0 where there was no memory. */
+static inline int run_many(struct many *all, pool_row take) {
+    struct linear *given = all->given;
+    long bytes = rows_in_memory(all) * all->left_stride;
     int many = !all->on_tiles && given->outputs >= 4 * given->threads * MOST_COLUMNS * COLUMN;
-    all->columns = many ? MOST_COLUMNS : FEW_COLUMNS;
-    long outputs = all->columns * COLUMN;
     int failed = 0;
+    all->columns = many ? MOST_COLUMNS : FEW_COLUMNS;
     all->failed = &failed;
-    all->outputs_of_part =
-        outputs * pool_share(pool_parts(given->outputs, outputs), 1, given->threads);
-    pool_rows(outputs_of_many, all, pool_parts(given->outputs, all->outputs_of_part),
-              given->threads);
+    if (take) {
+        all->left = aligned_alloc(STEP, rounded_up(bytes + 8 * given->rows, STEP));
+        if (!all->left) return 0;
+        all->row_scales = (float *)(all->left + bytes);
+        all->compensation = (int32_t *)(all->row_scales + given->rows);
+        pool_each(take, all, given->rows, given->inputs, given->threads);
+    }
+    share_outputs(outputs_of_many, given, all, all->columns * COLUMN);
+    if (take) free(all->left);
     return !failed;
 }
 
 /* Words of so many numbers each, and how far rows of them are apart: whole cache lines. */
 static inline void count_words(struct many *all, long numbers) {
     long words = pool_parts(all->given->inputs, numbers);
-    all->left_stride = pool_parts(words, COLUMN) * STEP;
+    all->left_stride = 4 * rounded_up(words, COLUMN);
     all->words = all->on_tiles ? all->left_stride / 4 : words;
 }
 
@@ -156,15 +165,6 @@ INLINE void put_row(const struct linear *all, float *found, long row, long outpu
         store_bfloats(rounded + place, load_floats(found + place),
                       load_floats(found + place + LANES));
     for (; place < outputs; place++) rounded[place] = to_bfloat(found[place]);
-}
-
-/* A row of bfloat16 as words, with zeros behind it. */
-static inline void copy_bfloats(const void *arguments, long row) {
-    const struct many *all = arguments;
-    long bytes = 2 * all->given->given;
-    char *to = all->left + row * all->left_stride;
-    memcpy(to, (const char *)all->given->from + row * bytes, bytes);
-    memset(to + bytes, 0, all->left_stride - bytes);
 }
 
 /* Sums as numbers, times `scales` of their rows if there are any. */
@@ -220,11 +220,18 @@ static inline void pack_scales(const uint32_t *pairs, long rows, long groups, lo
     }
 }
 
-/* Runs parts of some outputs, in multiples of PUT_AT_ONCE. */
-static inline void run_few(pool_compute some, struct linear *all, const void *arguments) {
-    long pieces = pool_parts(all->outputs, PUT_AT_ONCE);
-    all->outputs_of_part = PUT_AT_ONCE * pool_share(pieces, 1, all->threads);
-    pool_rows(some, arguments, pool_parts(all->outputs, all->outputs_of_part), all->threads);
+/* Puts some outputs of `rows` rows from `row` on, whose number is constant. */
+typedef void (*put_few)(const void *all, long output, long row, int rows);
+
+/* A part of the outputs of all rows, `most` at once or one by one. */
+INLINE void few_outputs(const struct linear *given, const void *all, long part, int most,
+                        put_few put) {
+    long end = end_of_outputs(given, part);
+    for (long output = first_output(given, part); output < end; output += PUT_AT_ONCE) {
+        long row = 0;
+        for (; row + most <= given->rows; row += most) put(all, output, row, most);
+        for (; row < given->rows; row++) put(all, output, row, 1);
+    }
 }
 
 #endif

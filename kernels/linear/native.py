@@ -1,7 +1,6 @@
 """Matrices of the compiled kernels, as stored.
 
-A generated token reads the weight once (GEMV). A prompt's rows go through blocks packed on the way
-(GEMM).
+A token reads the weight once (GEMV); for a prompt blocks are packed on the way (GEMM).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch.nn import functional as F
 from kernels.common.memory import Arena, room
 from kernels.linear.int4 import GROUP, DequantisingInt4Matrix, Int4Format
 from kernels.linear.int8 import DequantisedMatrix, Int8Format
-from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
+from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors, bytes_of
 from kernels.native.library import MOST_NUMBERS, TYPES, Kernel, Library, address, is_bfloat
 
 Product = Literal["pairs", "floats", "torch"]
@@ -30,8 +29,8 @@ _LONGEST_SUM = 2**16
 
 
 class NativeMatrix(Matrix):
-    """`kernel` names the product of a step; `compiled`: many rows use the library, too, `widened`
-    as float32."""
+    """`kernel` ends the names of products; `compiled`: many rows use the library, too, `widened` as
+    float32."""
 
     # Rows of inputs are filled up with zeros to a multiple of this.
     _filled_up_to = 1
@@ -55,11 +54,10 @@ class NativeMatrix(Matrix):
     ) -> None:
         """`shape`: outputs, and inputs including padding."""
         self._library, self.kernel, self.shape = library, kernel, shape
-        self._of_steps: Kernel = getattr(library, kernel)
-        self._of_many: Kernel = getattr(library, f"{kernel}_many")
+        self._of_steps: Kernel = getattr(library, f"linear_{kernel}")
+        self._of_many: Kernel = getattr(library, f"linear_{kernel}_many")
         self.weight, self.scales, self.bias = weight, scales, bias
-        held = (weight, scales, bias)
-        self.num_bytes = sum(each.nbytes for each in held if each is not None)
+        self.num_bytes = bytes_of(weight, scales, bias)
 
     def __del__(self) -> None:
         # A thread that was preempted may still read a weight whose product is long there.
@@ -94,7 +92,7 @@ class NativeMatrix(Matrix):
         return found
 
     def _takes(self, inputs: Tensor) -> bool:
-        """True if the rows have the right width and one type that kernels read."""
+        """True if the kernels read rows of this width and type."""
         filled = 0 <= self.shape[1] - inputs.shape[1] < self._filled_up_to
         alike = self.bias is None or self.bias.dtype == inputs.dtype
         return filled and inputs.numel() > 0 and alike and inputs.dtype in TYPES
@@ -117,7 +115,7 @@ class NativeBfloatMatrix(NativeMatrix):
         self, library: Library, weight: Tensor, bias: Tensor | None, product: Product
     ) -> None:
         shape = (weight.shape[0], weight.shape[1])
-        super().__init__(library, "linear_bfloat", shape, weight, None, bias)
+        super().__init__(library, "bfloat", shape, weight, None, bias)
         self.compiled, self.widened = product != "torch", product == "floats"
 
     def _takes(self, inputs: Tensor) -> bool:
@@ -171,7 +169,7 @@ class NativeInt8Format(Int8Format):
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
         shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        return NativeIntegerMatrix(self._library, "linear_int8", shape, *held, bias)
+        return NativeIntegerMatrix(self._library, "int8", shape, *held, bias)
 
 
 class NativeInt4Format(Int4Format):
@@ -189,7 +187,7 @@ class NativeInt4Format(Int4Format):
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         values, scales = map(self._arena.place, kept)
         shape = values.shape[0], 2 * values.shape[1]
-        return NativeInt4Matrix(self._library, "linear_int4", shape, values, scales, bias)
+        return NativeInt4Matrix(self._library, "int4", shape, values, scales, bias)
 
 
 def _readable(weight: Tensor) -> bool:

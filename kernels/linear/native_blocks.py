@@ -1,4 +1,4 @@
-"""Matrices of GGUF blocks for the compiled kernels: blocks are moved into tiles (blocks.h)."""
+"""GGUF blocks for the compiled kernels: blocks are moved into tiles (blocks.h)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NativeBlockMatrix(NativeMatrix):
         bias: Tensor | None,
     ) -> None:
         shape = (num_outputs, held.inputs)
-        super().__init__(library, "linear_blocks", shape, tiles, scales, bias)
+        super().__init__(library, "blocks", shape, tiles, scales, bias)
         self.format = held.type.id
         self.places = None if held.columns is None else held.columns.to(torch.int32)
 

@@ -1,6 +1,6 @@
 """Measures what is fastest on this processor.
 
-The answers change bits, so callers remember them: another answer would invalidate stored contexts.
+Answers change bits, so callers remember them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ T = TypeVar("T")
 def best_rows(
     dtype: torch.dtype, integers: str | None = None, clock: Clock = time.perf_counter
 ) -> int:
-    """The slice size with which 512 rows of `dtype` are fastest, by its best round."""
+    """The slice size with which 512 rows are fastest, by its best round."""
     as_integers = integers == "int8" and multiplies_integers()
     inputs, weight = torch.ones(_ROWS, _SHAPE[1], dtype=dtype), torch.ones(_SHAPE, dtype=dtype)
     matrices = {}
@@ -57,7 +57,7 @@ def best_rows(
 
 
 def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
-    """The library's is preferred within a tenth: its rows can share a call. Torch's is not
+    """The library's is preferred within a tenth, because its rows can share a call. Torch's is not
     considered on arm64, where it errs by more than rounding."""
     inputs = torch.ones(_ROWS, _SHAPE[1], dtype=torch.bfloat16)
     weight = torch.ones(_SHAPE, dtype=torch.bfloat16)
@@ -76,7 +76,7 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
 def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
-    """The type that is faster with one large matrix. A larger type has to be clearly faster."""
+    """By one large matrix; a larger type has to be clearly faster."""
     matrices = {
         dtype: held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
         for dtype, held in formats.items()
@@ -92,7 +92,7 @@ def faster_float(
 
 
 def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
-    """One round, and more while there is time; a busy moment hits all choices."""
+    """One round, and more while there is time; busy moments hit all choices."""
     began = time.monotonic()
     for number in range(_ROUNDS):
         for choice, matrix in matrices.items():

@@ -30,8 +30,8 @@ static long outputs_of_part(const struct linear *all, long rows, long results, l
                             long at_once) {
     long bytes = row_bytes * all->outputs * rows / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
-    long outputs = bytes / row_bytes, fewest = (rows * all->outputs + POOL_PARTS - 1) / POOL_PARTS;
-    outputs = pool_parts(outputs < fewest ? fewest : outputs, at_once) * at_once;
+    long outputs = bytes / row_bytes, fewest = pool_parts(rows * all->outputs, POOL_PARTS);
+    outputs = rounded_up(outputs < fewest ? fewest : outputs, at_once);
     return smaller(outputs < 1 ? 1 : outputs, MOST_RESULTS / results / at_once * at_once);
 }
 

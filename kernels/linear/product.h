@@ -13,11 +13,12 @@
 
 /* The capacity of the arrays below, for all rows together. */
 #define MOST_NUMBERS (1 << 20)
-#define AT_ONCE 8 /* rows of inputs at most */
+#define AT_ONCE 8       /* rows of inputs at most */
+#define SMALLEST 1e-30f /* instead of zero as a scale */
 /* Prefetch distance in bytes. Rows are contiguous, so nothing is prefetched in vain. */
 #define AHEAD 2048
 
-/* The rows of inputs as integers, and their scales (int8.c). Static, because a late thread may
+/* The rows of inputs as integers, and their scales (quantise.c). Static, because a late thread may
  * still read them. */
 extern int8_t row_integers[MOST_NUMBERS + 64];
 extern float row_scales[MOST_NUMBERS / 16];
@@ -52,17 +53,17 @@ INLINE void put_result(const struct linear *all, long row, long output, float fo
     write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
 }
 
-/* Computes a part into `result` [rows, outputs_of_part]; may run twice. The number of rows is a
- * constant, so that their sums stay in registers. */
-INLINE void multiply_rows(const struct linear *all, long part, float *result,
+/* A part of the outputs of `count` rows from `row` on: `to` [count, outputs_of_part]. Their number
+ * is a constant of `one_output`, so that their sums stay in registers. */
+INLINE void multiply_rows(const struct linear *all, long part, long row, long count, float *to,
                           output_of one_output) {
     long end = end_of_outputs(all, part);
-    for (long output = first_output(all, part); output < end; output++, result++) {
+    for (long output = first_output(all, part); output < end; output++, to++) {
         float found[AT_ONCE];
-        switch (all->rows) {
+        switch (count) {
 #define COUNT(count)                                                                               \
     case count:                                                                                    \
-        one_output(all, output, 0, count, found);                                                  \
+        one_output(all, output, row, count, found);                                                \
         break;
             COUNT(1)
             COUNT(2)
@@ -74,7 +75,7 @@ INLINE void multiply_rows(const struct linear *all, long part, float *result,
             COUNT(8)
 #undef COUNT
         }
-        for (long row = 0; row < all->rows; row++) result[row * all->outputs_of_part] = found[row];
+        for (long each = 0; each < count; each++) to[each * all->outputs_of_part] = found[each];
     }
 }
 
@@ -108,77 +109,48 @@ static inline struct linear inputs_of_experts(const struct expert_rows *all) {
                            .places = all->places};
 }
 
-/* Computes a part of a row into `result`; may run twice. */
-INLINE void multiply_routed(const struct routed *all, long part, float *result,
-                            output_of one_output) {
-    long row = part / all->parts_of_row, own_part = part % all->parts_of_row;
-    struct linear own = all->each;
-    own.weight = all->weights[all->ids[row]];
-    own.scales = all->scales ? all->scales[all->ids[row]] : 0;
-    long first = first_output(&own, own_part), end = end_of_outputs(&own, own_part);
-    for (long output = first; output < end; output++)
-        one_output(&own, output, (all->first + row) / all->share, 1, result + output - first);
+/* The matrix of the expert of one of these rows. */
+static inline struct linear matrix_of(const struct routed *all, long row) {
+    struct linear found = all->each;
+    found.weight = all->weights[all->ids[row]];
+    found.scales = all->scales ? all->scales[all->ids[row]] : 0;
+    return found;
 }
 
 /* `one` computes a part; the rows of inputs are ready. */
 void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes, long at_once);
 
 /* Defines waymark_linear_`name` and waymark_experts_`name` of the file's `take_rows` and
- * `one_output`. */
-#define PRODUCTS(name, row_bytes)                                                                  \
+ * `part_of_rows`, whose parts are multiples of `at_once` outputs. */
+#define PRODUCTS(name, row_bytes, at_once)                                                         \
     static void multiply_part(const void *given, long part, void *result) {                        \
-        multiply_rows(given, part, result, one_output);                                            \
+        const struct linear *all = given;                                                          \
+        part_of_rows(all, part, 0, all->rows, result);                                             \
     }                                                                                              \
     int waymark_linear_##name(struct linear *all) {                                                \
         take_rows(all);                                                                            \
-        run_product(multiply_part, all, row_bytes, 1);                                             \
+        run_product(multiply_part, all, row_bytes, at_once);                                       \
         return 1;                                                                                  \
     }                                                                                              \
     static void multiply_expert(const void *given, long part, void *result) {                      \
-        multiply_routed(given, part, result, one_output);                                          \
+        const struct routed *all = given;                                                          \
+        long row = part / all->parts_of_row;                                                       \
+        struct linear own = matrix_of(all, row);                                                   \
+        part_of_rows(&own, part % all->parts_of_row, (all->first + row) / all->share, 1, result);  \
     }                                                                                              \
     int waymark_experts_##name(struct expert_rows *all) {                                          \
         struct linear inputs = inputs_of_experts(all);                                             \
         take_rows(&inputs);                                                                        \
-        run_routed(multiply_expert, all, row_bytes, 1);                                            \
+        run_routed(multiply_expert, all, row_bytes, at_once);                                      \
         return 1;                                                                                  \
     }
 
-/* ------------------------------------------------------------------ exact sums of 8-bit products
- */
-
-/* The excess of each sum of a row: weights are multiplied with EXCESS added, except those at the
- * end that fill no register. */
-static inline int32_t excess_of_row(const int8_t *row, long inputs) {
-    int32_t total = 0;
-    for (long place = 0; place < inputs / BYTES * BYTES; place++) total += row[place];
-    return EXCESS * total;
-}
-
-/* The sums of one output with `count` contiguous `rows`; `to` has room for AT_ONCE. */
-INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows,
-                           const int32_t *excess, int count, int32_t *to) {
-    const bytes flip = (bytes){0} + (int8_t)-EXCESS; /* q ^ 128 is q + 128, in 0 .. 255 */
-    sums totals[AT_ONCE] = {{0}};
-    long place = 0;
-    for (; place + BYTES <= inputs; place += BYTES) {
-        bytes weights = load_bytes(weight + place) ^ flip;
-        __builtin_prefetch(weight + place + AHEAD);
-        for (int each = 0; each < count; each++) {
-            bytes given = load_bytes(rows + each * inputs + place);
-            totals[each] = add_int8_products(totals[each], weights, given);
-        }
-    }
-    if (count > 2)
-        sums_of_eight(totals, to);
-    else
-        for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);
-    for (int each = 0; each < count; each++) {
-        const int8_t *given = rows + each * inputs;
-        to[each] -= excess[each];
-        for (long rest = place; rest < inputs; rest++)
-            to[each] += (int32_t)weight[rest] * given[rest];
-    }
-}
+/* The same of `one_output`. */
+#define PRODUCTS_OF_OUTPUTS(name, row_bytes)                                                       \
+    INLINE void part_of_rows(const struct linear *all, long part, long row, long count,            \
+                             float *to) {                                                          \
+        multiply_rows(all, part, row, count, to, one_output);                                      \
+    }                                                                                              \
+    PRODUCTS(name, row_bytes, 1)
 
 #endif

@@ -1,9 +1,70 @@
-/* Quantises weights, to the bits of `int8.quantise_rows` and `int4.quantise_groups`. */
+/* Quantises rows of inputs, and weights to the bits of `int8.quantise_rows` and
+ * `int4.quantise_groups`. */
 #include "linear/groups.h"
 #include "linear/product.h"
 
 #define LEVELS 15
 #define ZERO_POINT 8
+
+int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
+float row_scales[MOST_NUMBERS / 16];
+
+/* ------------------------------------------------------------------ rows */
+
+INLINE float scale_of(const void *from, long place, long given, int is_bfloat) {
+    uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
+    for (long number = 0; number < given; number++) {
+        float value = read_number(from, place + number, is_bfloat);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+    }
+    float scale;
+    memcpy(&scale, &largest, sizeof scale);
+    scale /= 127.0f;
+    return scale < SMALLEST ? SMALLEST : scale;
+}
+
+INLINE void quantise(const void *from, long place, long count, float scale, int8_t *to,
+                     int is_bfloat) {
+    for (long number = 0; number < count; number++)
+        to[number] =
+            (int8_t)(int32_t)__builtin_rintf(read_number(from, place + number, is_bfloat) / scale);
+}
+
+float scale_of_row(const struct linear *all, long row) {
+    long given = all->given;
+    return all->is_bfloat ? scale_of(all->from, row * given, given, 1)
+                          : scale_of(all->from, row * given, given, 0);
+}
+
+void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
+                      int8_t *to) {
+    long place = row * all->given + start, given = smaller(count, all->given - start);
+    if (given < count) memset(to + (given < 0 ? 0 : given), 0, count - (given < 0 ? 0 : given));
+    if (all->is_bfloat)
+        quantise(all->from, place, given, scale, to, 1);
+    else
+        quantise(all->from, place, given, scale, to, 0);
+}
+
+float quantise_row(const struct linear *all, long row, int8_t *to) {
+    float scale = scale_of_row(all, row);
+    quantise_numbers(all, row, 0, all->inputs, scale, to);
+    return scale;
+}
+
+static void quantise_own_row(const void *given, long row) {
+    const struct linear *all = given;
+    row_scales[row] = quantise_row(all, row, row_integers + row * all->inputs);
+}
+
+void quantise_rows(const struct linear *all) {
+    pool_each(quantise_own_row, all, all->rows, all->inputs, all->threads);
+}
+
+/* ------------------------------------------------------------------ int8 */
 
 static void int8_row(const void *given, long row) {
     const struct quantise *all = given;
@@ -87,9 +148,4 @@ INLINE void int4_groups(const struct quantise *all, long row, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(int4_row, quantise, int4_groups)
-
-int waymark_quantise_int4(struct quantise *all) {
-    pool_each(int4_row, all, all->outputs, all->inputs, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(quantise_int4, quantise, int4_groups, all->outputs, all->inputs)

@@ -17,8 +17,12 @@ QuantisedTensors = tuple[Tensor, ...]
 """The tensors of a weight until it is packed; every tensor has the weight's outputs in front."""
 
 
+def bytes_of(*tensors: Tensor | None) -> int:
+    return sum(each.nbytes for each in tensors if each is not None)
+
+
 class Matrix(Protocol):
-    """A weight matrix W [outputs, inputs], and its bias if it has one, ready to be applied.
+    """A weight matrix W [outputs, inputs], with a bias or without.
 
     The same number of rows gives the same bits. Prompts call it, generated tokens `step`, which may
     be faster and round otherwise.
@@ -45,8 +49,8 @@ class Matrix(Protocol):
 class StoredFormat(Protocol):
     """How weights are stored until they are packed.
 
-    `is_plain`: the stored and the packed form are the weight itself. Rows of equal formats may be
-    packed as one matrix.
+    `is_plain`: both forms are the weight itself. Rows of equal formats may be packed as one
+    matrix.
     """
 
     @property
@@ -67,8 +71,7 @@ class StoredFormat(Protocol):
 class WeightFormat(StoredFormat, Protocol):
     """A format that floats are brought into: quantised tensor by tensor, then packed.
 
-    Two steps, because maps of the same inputs are packed as one matrix after the floats of each are
-    freed.
+    Maps of the same inputs are packed as one matrix, after the floats of each are freed.
     """
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
@@ -82,32 +85,27 @@ class WeightFormat(StoredFormat, Protocol):
         representable.
 
         `values` int8 [outputs, inputs] in -8 .. 7, `scales` float32 and `zeros` int8 [outputs,
-        groups], each group `group` inputs.
+        groups] of `group` inputs.
         """
-        ...
+        return None
 
 
 class PlainMatrix(Matrix):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight
         self.bias = bias
-        self.num_bytes = weight.nbytes + (bias.nbytes if bias is not None else 0)
+        self.num_bytes = bytes_of(weight, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return F.linear(inputs, self.weight, self.bias)
 
 
-class PlainFormat:
+class PlainFormat(WeightFormat):
     is_plain = True
     quantises = False
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
         return (weight,)
-
-    def repack(
-        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> QuantisedTensors | None:
-        return None
 
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         (weight,) = kept
@@ -161,10 +159,9 @@ class WeightFormats:
     """The formats of a model's matrices: `usual` may be quantised, `exact` never.
 
     Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
-    their file, because a packed output head can't serve as one. `exact_invariant` holds exact
-    matrices that tokens go through, for when `exact` is not batch invariant. `published` makes the
-    format of matrices that stay blocks of a GGUF file, from a type, inputs and columns as
-    `BlockFormat` has them; tables must be `rows_from_file` then.
+    their file, because a packed head can't serve as one; it is required with `published`, which
+    makes the format of matrices that stay blocks of a file, like `BlockFormat`. `exact_invariant`
+    holds exact matrices that tokens go through, if `exact` is not batch invariant.
     """
 
     usual: WeightFormat

@@ -47,7 +47,7 @@ static void take_small(int id, const uint8_t *from, int group, struct codes *to)
         take_nvfp4(from, group, to);
         return;
     }
-    uint8_t *codes = to->of + group * GROUP_INPUTS;
+    uint8_t *codes = to->of + group * GROUP;
     int with_offset = id == Q4_1 || id == Q5_1, with_bits = id == Q5_0 || id == Q5_1;
     if (id == MXFP4) {
         to->numbers[group] = power_of_two(from[0]);
@@ -58,7 +58,7 @@ static void take_small(int id, const uint8_t *from, int group, struct codes *to)
     if (with_offset) to->number_offsets[group] = half_at(from + 2);
     from += with_offset ? 4 : 2;
     if (id == Q8_0) {
-        memcpy(codes, from, GROUP_INPUTS);
+        memcpy(codes, from, GROUP);
         return;
     }
     take_halves(from + (with_bits ? 4 : 0), codes);
@@ -141,7 +141,7 @@ static void take_iq4_xs(const uint8_t *from, struct codes *to) {
     for (int group = 0; group < GROUPS_OF_BLOCK; group++) {
         int low = from[4 + group / 2] >> group % 2 * 4 & 15;
         to->scales[group] = (int8_t)((low | (high >> 2 * group & 3) << 4) - 32);
-        take_halves(from + 8 + 16 * group, to->of + GROUP_INPUTS * group);
+        take_halves(from + 8 + 16 * group, to->of + GROUP * group);
     }
 }
 
@@ -214,18 +214,17 @@ static void put_codes(struct shape shape, const struct codes *from, int output, 
         return;
     }
     for (int pair = 0; pair < GROUPS_OF_BLOCK / 2; pair++) {
-        const uint8_t *first = from->of + 2 * pair * GROUP_INPUTS;
-        for (int place = 0; place < GROUP_INPUTS; place++)
-            low[pair * GROUP_INPUTS + place] =
-                (uint8_t)((first[place] & 15) | first[GROUP_INPUTS + place] << 4);
+        const uint8_t *first = from->of + 2 * pair * GROUP;
+        for (int place = 0; place < GROUP; place++)
+            low[pair * GROUP + place] = (uint8_t)((first[place] & 15) | first[GROUP + place] << 4);
     }
     put_words(low, sizeof low, output, tile);
     int bits = shape.bits - 4, groups = bits ? 8 / bits : 0;
     for (int group = 0; group < GROUPS_OF_BLOCK && bits; group++) {
-        const uint8_t *codes = from->of + group * GROUP_INPUTS;
-        uint8_t *to = high + group / groups * GROUP_INPUTS;
+        const uint8_t *codes = from->of + group * GROUP;
+        uint8_t *to = high + group / groups * GROUP;
         int shift = group % groups * bits;
-        for (int place = 0; place < GROUP_INPUTS; place++)
+        for (int place = 0; place < GROUP; place++)
             to[place] |= (uint8_t)(codes[place] >> 4 << shift);
     }
     put_words(high, BLOCK_INPUTS * bits / 8, output, tile + LOW_BYTES);

@@ -1,1 +1,0 @@
-"""Mamba-1's selective scan."""

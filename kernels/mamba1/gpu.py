@@ -1,7 +1,7 @@
-"""The selective scan of Mamba-1 in Triton, token by token.
+"""The selective scan of Mamba-1 in Triton.
 
 A program keeps the states of some channels in registers and writes them back in place, so many
-tokens have the bits of single steps. Everything is float32, added up in a fixed order.
+tokens have the bits of single steps.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ _CHANNELS = 32  # of one program: a run is a chain of tokens, so more programs a
 
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Like `reference.mamba1_run_` and `reference.mamba1_step`.
-
-    Inputs, B, C and steps may have gaps between tokens; rates and state are contiguous.
-    """
+    """Also `mamba1_step`. Inputs, B, C and steps may have gaps between tokens; rates and state are
+    contiguous."""
     inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and rate.is_contiguous() and dense_rows(inputs, b, c, steps)
     dim, channels = state.shape

@@ -15,7 +15,6 @@
 #define CHANNELS 64 /* of a part: of every row a few whole cache lines */
 #define MOST_DIM 64
 #define STATES_HELD (REGISTER == 64 ? 16 : 4) /* registers */
-#define LOG2_E 1.44269504f
 POOL_TAKES(struct mamba1);
 
 /* Some tokens: B and C, and of a register of channels what each token adds and its answer. */
@@ -64,9 +63,8 @@ INLINE void some_channels(const struct mamba1 *all, struct some *own, long start
     float *to = (float *)all->to + start * channels + channel;
     floats skip = load_floats((const float *)all->skip + channel);
     for (long token = 0; token < own->count; token++) {
-        long place = (start + token) * all->input_stride + channel;
-        floats input = is_bfloat ? load_bfloats((const uint16_t *)all->inputs + place)
-                                 : load_floats((const float *)all->inputs + place);
+        floats input =
+            read_lanes(all->inputs, (start + token) * all->input_stride + channel, is_bfloat);
         own->steps[token] = load_floats(steps + token * channels);
         own->scaled[token] = own->steps[token] * input;
         own->answers[token] = skip * input;

@@ -6,7 +6,7 @@ shared by all channels:
     s <- e^(d A) s + d x B;  y = C s + D x
 
 All float32. Shapes: x and d [n, channels]; B and C [n, N]; A [N, channels]; D [channels]; state [N,
-channels], channels last as everywhere.
+channels].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORGOTTEN = -40.0
 
 
 def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Token by token: outputs [n, channels] float32; `state` is updated in place."""
+    """A `StateSpace`, token by token."""
     if given.inputs.shape[0] > 1:
         return torch.cat([mamba1_step(token, state) for token in given.split(1)])
     inputs, b, c, steps, rate, skip = given
@@ -32,8 +32,7 @@ def mamba1_step(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def mamba1_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Like `mamba1_step`. There is no dual form as in Mamba-2: with a rate for each state, a
-    chunk would need a product for each."""
+    """Like `mamba1_step`: with a rate for each state, chunks would need a product for each."""
     inputs = given.inputs
     outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
     for place, token in enumerate(given.split(1)):

@@ -1,1 +1,0 @@
-"""Mamba-2's state space."""

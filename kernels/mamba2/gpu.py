@@ -1,7 +1,7 @@
-"""The state space of Mamba-2 in Triton, token by token.
+"""The state space of Mamba-2 in Triton.
 
 A program keeps some rows of one head's state in registers and writes them back in place, so many
-tokens have the bits of single steps. Everything is float32, added up in a fixed order.
+tokens have the bits of single steps.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ _ROWS = 8  # of a state in one program: a run is a chain of tokens, so more prog
 
 
 def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Like `reference.mamba2_run_` and `reference.mamba2_step`.
-
-    Inputs, B and C may have gaps between tokens and heads; the last axis and the state are
-    contiguous.
-    """
+    """Also `mamba2_step`. Inputs, B and C may have gaps between tokens and heads; the state is
+    contiguous."""
     inputs, b, c, steps, rate, skip = given
     assert state.is_contiguous() and dense_rows(inputs, b, c)
     num_heads, width, dim = state.shape

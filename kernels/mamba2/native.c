@@ -128,9 +128,4 @@ INLINE void steps_of(const struct time_steps *all, long token, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(steps_of_token, time_steps, steps_of)
-
-int waymark_time_steps(struct time_steps *all) {
-    pool_each(steps_of_token, all, all->tokens, all->heads, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(time_steps, time_steps, steps_of, all->tokens, all->heads)

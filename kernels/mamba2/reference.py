@@ -4,13 +4,13 @@ Per head, with inputs x [P], maps B and C [N], a time step d > 0, a rate A < 0 a
 
     S <- e^(d A) S + d x B^T;  y = S C + D x
 
-`mamba2_step` is this for one token. `mamba2_run_` computes it in chunks, in the dual form: with
-G_i = A (d_1 + .. + d_i) and Gamma_ij = e^(G_i - G_j) for i >= j,
+`mamba2_run_` computes chunks in the dual form: with G_i = A (d_1 + .. + d_i) and Gamma_ij = e^(G_i
+- G_j) for i >= j,
 
     Y = e^G C S^T + lower(C B^T Gamma) (d X) + D X;  S <- e^(G_n) S + (e^(G_n - G) d X)^T B
 
-All arithmetic and the state are float32. B and C of a group serve neighbouring heads. Shapes: x
-[n, heads, P]; B and C [n, groups, N]; d [n, heads]; A and D [heads]; state [heads, P, N].
+All arithmetic and the state are float32. B and C of a group serve neighbouring heads. Shapes: x [n,
+heads, P]; B and C [n, groups, N]; d [n, heads]; A and D [heads]; state [heads, P, N].
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def time_steps(
 
 
 def mamba2_step(given: SpaceInputs, state: Tensor) -> Tensor:
-    """Token by token: outputs [n, heads, P] float32; `state` is updated in place."""
+    """A `StateSpace`, token by token."""
     if given.inputs.shape[0] > 1:
         return torch.cat([mamba2_step(token, state) for token in given.split(1)])
     inputs, b, c, steps, rate, skip = given
@@ -50,7 +50,7 @@ def mamba2_step(given: SpaceInputs, state: Tensor) -> Tensor:
 
 
 def mamba2_run_(given: SpaceInputs, state: Tensor) -> Tensor:
-    """In chunks of 64: outputs [n, heads, P] float32; `state` is updated in place."""
+    """A `StateSpace`, in chunks."""
     outputs = [_chunk(chunk, state) for chunk in given.split(CHUNK)]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -1,1 +1,0 @@
-"""C kernels for the processor."""

@@ -1,6 +1,6 @@
 """Compiles the C kernels with the system's compiler, once per processor.
 
-Without a compiler, plain torch computes the same operations more slowly.
+Without one, plain torch computes the same operations more slowly.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ Check = Callable[[], None]
 
 
 class CannotCompileError(Exception):
-    """Why there are no compiled kernels, for a person to read."""
+    """Its text is for people."""
 
 
 class RunError(Exception):
-    """Why a program failed, for a person to read."""
+    """Its text is for people."""
 
 
 class DiedError(RunError):
@@ -73,7 +73,7 @@ def built(folder: Path, check: Check | None = None) -> Path:
     """The library for this processor in `folder`, compiled if it is missing or damaged.
 
     Its name ends in its digest: loading a truncated file would crash the process. `check` is called
-    while it compiles. Raises CannotCompileError.
+    meanwhile. Raises CannotCompileError.
     """
     try:
         keep_to_ourselves(folder)
@@ -145,7 +145,7 @@ def _clear_left_behind(folder: Path) -> None:
 
 
 def _make(target: Path, check: Check | None) -> None:
-    """Compile, then run every kernel once in a child process, which may crash."""
+    """Compile, then run every kernel in a child process, which may crash."""
     deadline = time.monotonic() + _LONGEST_S
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
@@ -174,8 +174,11 @@ def _is_stand_in(compiler: str) -> bool:
     """A Mac without the command line tools has stubs that offer to install them."""
     if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
         return False
-    asked = subprocess.run(["xcode-select", "-p"], capture_output=True, check=False, timeout=10)
-    return asked.returncode != 0
+    command = ["xcode-select", "-p"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode != 0
+    except (OSError, subprocess.TimeoutExpired):
+        return True
 
 
 def _flags() -> list[str]:
@@ -209,8 +212,8 @@ def sources_digest() -> str:
 def run(command: list[str], folder: Path, deadline: float, check: Check | None = None) -> None:
     """Run a program in `folder`, until `deadline` (time.monotonic) at most.
 
-    It gets its own session, so that its children end with it, no input, and `folder` for temporary
-    files. Raises RunError.
+    It gets no input, and a session of its own, so that its children end with it. Raises
+    RunError.
     """
     said = folder / "said"
     try:

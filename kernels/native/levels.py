@@ -1,8 +1,8 @@
 """The processor levels that kernels are compiled for, oldest first.
 
-A level includes those before it on the same architecture, except AVX-VNNI, since processors with
-AVX-512 have wider instructions. arm64: NEON (Raspberry Pi 4), dot products (Raspberry Pi 5, Apple
-M1), products of 8-bit matrices (Apple M2, Snapdragon X).
+A level includes those before it, except AVX-VNNI: processors with AVX-512 have wider instructions.
+arm64: NEON (Raspberry Pi 4), dot products (Raspberry Pi 5, Apple M1), products of 8-bit matrices
+(Apple M2, Snapdragon X).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class NoSuchLevelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """`needs` are names of torch.cpu.get_capabilities(); none on arm64, where torch may not know
-    and the self-test finds a missing instruction."""
+    """`needs`: names of torch.cpu.get_capabilities(). None on arm64, where torch may not know and
+    the self-test finds a missing instruction."""
 
     name: str
     machine: str
@@ -53,7 +53,7 @@ LEVELS = (
 
 
 def machine() -> str:
-    """This processor's architecture, by one name on all systems."""
+    """The architecture, by one name on all systems."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "aarch64": "arm64"}.get(name, name)
 

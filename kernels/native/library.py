@@ -1,7 +1,7 @@
 """Loads, calls and records the compiled kernels.
 
-calls.h is the only description of a call; its structs are read here. Calls release Python's lock.
-The thread pool takes one call at a time.
+calls.h is the only description of a call; its structs are read here. The thread pool takes one call
+at a time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Library:
     """Calls the kernels of calls.h by name, with the members of their structs in order.
 
     `digest` identifies the compiled code. During capture `noted` collects the calls, and `stored`
-    has the addresses of rows that are stored to, each with the row where the token is.
+    has, for each address of rows that are stored to, the row of the token.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,7 @@ class Library:
             return int(self._replay(calls, first, end))
 
     def column_bytes(self, format: int, inputs: int) -> int:
-        """Bytes of the tiles of sixteen outputs (linear/blocks.h) of the GGUF type with this id."""
+        """Bytes of the tiles of sixteen outputs (linear/blocks.h) of a GGUF type."""
         return int(self._column_bytes(format, inputs))
 
     def _caller(self, function: Any, struct: type[ctypes.Structure]) -> Callable[..., None]:
@@ -139,10 +139,9 @@ def _share_threads(library: ctypes.CDLL) -> None:
 
 
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
-    """The kernels for this processor; if there are none, None, and the log says once why.
+    """The kernels for this processor; if there are none, None, and the log says why once.
 
-    The first call compiles them or validates shipped ones; after `check` raises, the next call
-    starts anew.
+    The first call compiles or validates them; after `check` raises, the next call starts anew.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None
@@ -190,7 +189,6 @@ def cache_folder() -> Path:
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """The address of a tensor's first number; None for none."""
     return None if tensor is None else tensor.data_ptr()
 
 
@@ -283,8 +281,8 @@ def capture_step(
 
 
 class _NothingElse(Watch):
-    """Ends the capture at all but calls of the library, views and allocations, whose tensors it
-    keeps alive."""
+    """Ends the capture at all but calls of the library, views and allocations; keeps tensors
+    alive."""
 
     def __init__(self, tensors: list[Any]) -> None:
         super().__init__()

@@ -27,6 +27,10 @@ static inline long smaller(long first, long second) {
     return first < second ? first : second;
 }
 
+static inline long rounded_up(long number, long to) {
+    return (number + to - 1) / to * to;
+}
+
 static inline floats load_floats(const float *from) {
     floats found;
     memcpy(&found, from, sizeof found);
@@ -202,6 +206,12 @@ static inline float softplus(float x) {
 /* Number `place` of an array that is bfloat16 or float32. */
 INLINE float read_number(const void *from, long place, int is_bfloat) {
     return is_bfloat ? from_bfloat(((const uint16_t *)from)[place]) : ((const float *)from)[place];
+}
+
+/* LANES of them from `place` on. */
+INLINE floats read_lanes(const void *from, long place, int is_bfloat) {
+    return is_bfloat ? load_bfloats((const uint16_t *)from + place)
+                     : load_floats((const float *)from + place);
 }
 
 INLINE void write_number(void *to, long place, float given, int is_bfloat) {

@@ -4,6 +4,8 @@
 
 #include "native/words.h"
 
+#define LOG2_E 1.44269504f
+
 /* The larger one of each lane; the second where either is NaN. */
 INLINE floats larger_lanes(floats first, floats second) {
 #if REGISTER == 64

@@ -1,7 +1,7 @@
-"""The shipped kernels: a compiled library for each processor level, built by `packaging/native`.
+"""The shipped kernels: a library for each processor level, built by `packaging/native`.
 
-A library is loaded only if it was built from the present sources, its bytes match the manifest, and
-a child process has run all its kernels here.
+One is loaded only if its manifest names these sources and its bytes, and a child process has run
+all its kernels here.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ def folder(system: str = "", architecture: str = "") -> Path:
 
 
 def usable(levels: Collection[Level], cache: Path, check: Callable[[], None] | None = None) -> Path:
-    """The library of the newest of `levels` that passes its self-test.
+    """The library of the newest of `levels` that passes its self-test, which `cache` remembers.
 
-    Results are remembered in `cache`. Raises NoneShippedError, and CannotCompileError if others
-    could change `cache`.
+    Raises NoneShippedError, and CannotCompileError if others could change `cache`.
     """
     digests = _digests()
     try:

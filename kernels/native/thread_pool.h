@@ -1,6 +1,8 @@
 /* Threads that share the work of one operation: see thread_pool.c. */
-#ifndef WAYMARK_TEAM_H
-#define WAYMARK_TEAM_H
+#ifndef WAYMARK_THREAD_POOL_H
+#define WAYMARK_THREAD_POOL_H
+
+#include <stdlib.h>
 
 #define POOL_ARGUMENTS 192 /* bytes that a job's arguments may have */
 #define POOL_TAKES(type) _Static_assert(sizeof(type) <= POOL_ARGUMENTS, "too large for a job")
@@ -35,12 +37,12 @@ void pool_share_with(pool_parallel theirs);
 /* The same with three functions of another OpenMP: openmp.c. */
 void pool_share_with_intel(void *fork, void *push, void *number);
 
+/* Whether it does. */
+int pool_shares_rows(void);
+
 /* Makes everything run on our own threads until changed again, for steps: their few rows must
  * not wake torch's threads. */
 void pool_keep_rows(int kept);
-
-/* Whether it does. */
-int pool_shares_rows(void);
 
 typedef void (*pool_row)(const void *arguments, long row);
 
@@ -56,6 +58,21 @@ void pool_each(pool_row one_row, const void *arguments, long rows, long width, i
         else                                                                                       \
             work(all, row, 0);                                                                     \
     }
+
+/* Defines waymark_`name`: `work` computes each of `rows` rows of `width` numbers. */
+#define KERNEL_OF_ROWS(name, type, work, rows, width)                                              \
+    ROW_OF_EITHER_TYPE(row_of_##name, type, work)                                                  \
+    int waymark_##name(struct type *all) {                                                         \
+        pool_each(row_of_##name, all, rows, width, all->threads);                                  \
+        return 1;                                                                                  \
+    }
+
+/* Memory of a part, in whole cache lines; NULL if there is none, and `failed` is set. */
+static inline void *room_of_part(long bytes, int *failed) {
+    void *found = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!found) __atomic_store_n(failed, 1, __ATOMIC_RELAXED);
+    return found;
+}
 
 /* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread.
  */

@@ -1,4 +1,4 @@
-"""Gated units in Triton: one launch where torch takes two or three."""
+"""Gated units in Triton, in one launch."""
 
 from __future__ import annotations
 

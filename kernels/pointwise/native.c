@@ -27,11 +27,7 @@ INLINE void multiply(const struct gated_product *all, long row, float (*open)(fl
     INLINE void name##_row(const struct gated_product *all, long row, int is_bfloat) {             \
         multiply(all, row, open, is_bfloat);                                                       \
     }                                                                                              \
-    ROW_OF_EITHER_TYPE(one_##name, gated_product, name##_row)                                      \
-    int waymark_##name(struct gated_product *all) {                                                \
-        pool_each(one_##name, all, all->rows, all->width, all->threads);                           \
-        return 1;                                                                                  \
-    }
+    KERNEL_OF_ROWS(name, gated_product, name##_row, all->rows, all->width)
 
 GATED_PRODUCT(swiglu, silu)
 GATED_PRODUCT(geglu, gelu)
@@ -50,12 +46,7 @@ INLINE void clamped_row(const struct gated_product *all, long row, int is_bfloat
     }
 }
 
-ROW_OF_EITHER_TYPE(one_clamped, gated_product, clamped_row)
-
-int waymark_clamped_swiglu(struct gated_product *all) {
-    pool_each(one_clamped, all, all->rows, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(clamped_swiglu, gated_product, clamped_row, all->rows, all->width)
 
 INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     long token = row / all->heads, head = row % all->heads, to = row * all->width;
@@ -75,12 +66,7 @@ INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(one_head, open_gate, open_head)
-
-int waymark_open_gate(struct open_gate *all) {
-    pool_each(one_head, all, all->tokens * all->heads, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(open_gate, open_gate, open_head, all->tokens * all->heads, all->width)
 
 INLINE void add_row(const struct add *all, long row, int is_bfloat) {
     long from = row * all->first_stride, other = row * all->second_stride, to = row * all->width;
@@ -92,12 +78,7 @@ INLINE void add_row(const struct add *all, long row, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(one_sum, add, add_row)
-
-int waymark_add(struct add *all) {
-    pool_each(one_sum, all, all->rows, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(add, add, add_row, all->rows, all->width)
 
 int waymark_store(struct store *all) {
     char *to = (char *)all->to + *(const long *)all->token * all->bytes;
@@ -130,7 +111,7 @@ static void copy_part(const void *given, long part, void *result) {
 }
 
 int waymark_copy(struct copy *all) {
-    long parts = (all->bytes + COPIED_AT_ONCE - 1) / COPIED_AT_ONCE;
+    long parts = pool_parts(all->bytes, COPIED_AT_ONCE);
     pool_run(copy_part, NULL, all, sizeof *all, parts, all->threads);
     return 1;
 }

@@ -1,7 +1,4 @@
-"""RMS norm in Triton: plain, after a residual addition, or gated.
-
-A program normalises a few whole rows, as many as the width decides.
-"""
+"""RMS norm in Triton, a few whole rows a program: plain, after a residual addition, or gated."""
 
 from __future__ import annotations
 

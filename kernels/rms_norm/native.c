@@ -7,8 +7,7 @@ INLINE float squared_length(const void *from, long width, int is_bfloat) {
     floats total = {0};
     long place = 0;
     for (; place + LANES <= width; place += LANES) {
-        floats part = is_bfloat ? load_bfloats((const uint16_t *)from + place)
-                                : load_floats((const float *)from + place);
+        floats part = read_lanes(from, place, is_bfloat);
         total += part * part;
     }
     float found = sum_of(total);
@@ -35,12 +34,7 @@ INLINE void norm(const struct rms_norm *all, long row, int is_bfloat) {
         write_number(all->to, to + place, read_number(from, place, is_bfloat), is_bfloat);
 }
 
-ROW_OF_EITHER_TYPE(one_row, rms_norm, norm)
-
-int waymark_rms_norm(struct rms_norm *all) {
-    pool_each(one_row, all, all->tokens * all->heads, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(rms_norm, rms_norm, norm, all->tokens * all->heads, all->width)
 
 /* ------------------------------------------------------------------ with a gate */
 
@@ -58,12 +52,7 @@ INLINE void gated_norm(const struct gated_rms_norm *all, long row, int is_bfloat
     }
 }
 
-ROW_OF_EITHER_TYPE(one_gated_row, gated_rms_norm, gated_norm)
-
-int waymark_gated_rms_norm(struct gated_rms_norm *all) {
-    pool_each(one_gated_row, all, all->tokens * all->heads, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(gated_rms_norm, gated_rms_norm, gated_norm, all->tokens * all->heads, all->width)
 
 /* ------------------------------------------------------------------ of groups, with a gate */
 
@@ -102,9 +91,4 @@ INLINE void group_norm(const struct group_norm *all, long row, int is_bfloat) {
     }
 }
 
-ROW_OF_EITHER_TYPE(one_group, group_norm, group_norm)
-
-int waymark_gated_group_norm(struct group_norm *all) {
-    pool_each(one_group, all, all->tokens * all->groups, all->width, all->threads);
-    return 1;
-}
+KERNEL_OF_ROWS(gated_group_norm, group_norm, group_norm, all->tokens * all->groups, all->width)

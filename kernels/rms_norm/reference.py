@@ -14,8 +14,7 @@ from torch.nn import functional as F
 
 def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     """`inputs` [..., width] over their root mean square, times `scale` [width], in float32 until
-    the result is cast back. Numbers after the first `width` of a row stay as they are.
-    """
+    the result is cast back. Numbers after the first `width` stay as they are."""
     if inputs.shape[-1] > (width := scale.shape[0]):
         normed = rms_norm(inputs[..., :width], scale, epsilon)
         return torch.cat((normed, inputs[..., width:]), dim=-1)
@@ -28,7 +27,7 @@ def add_rms_norm(
     inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """RMS norm of the sum `residual` + multiplier * `inputs`, [..., width], and the sum, rounded
-    before it is normalised."""
+    first."""
     total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 
@@ -58,8 +57,8 @@ def gated_group_norm(
     """RMS norm of each group of `inputs` [n, groups, width], times `scale` [groups * width] and
     silu(multiplier * gate).
 
-    With `gate_first` the gate comes before the norm; without a `scale` there is no norm. Computed
-    in float32; the result [n, groups * width] has the type of `gate`.
+    `gate_first`: the gate comes before the norm; without a `scale` there is no norm. In float32;
+    the result [n, groups * width] has the type of `gate`.
     """
     opened = F.silu(gate.float().mul(multiplier)).view(inputs.shape)
     if scale is None:
@@ -72,8 +71,8 @@ def gated_group_norm(
 def _lengths(rows: Tensor, epsilon: float) -> Tensor:
     """The root mean square of each row [.., width], epsilon included: [.., 1] float32.
 
-    In two calls, because a generated token waits for the number of calls: a norm, and the root of
-    two squares, the second width * epsilon.
+    Two calls, because a generated token waits for them: a norm, and the root of two squares, the
+    second width * epsilon.
     """
     width = rows.shape[-1]
     length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)

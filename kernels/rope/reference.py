@@ -12,7 +12,7 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotate the pairs (i, i + r) of `heads` [n, num_heads, head_dim] by their angles.
 
     `cosine` and `sine` are [n, r] in the type of `heads` or float32, in which the rotation is then
-    computed; dimensions from 2 r on pass through.
+    computed; dimensions from 2 r on stay as they are.
     """
     if cosine.dtype != heads.dtype:
         return rotate(heads.to(cosine.dtype), cosine, sine).to(heads.dtype)
@@ -31,5 +31,4 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 def norm_rotate(
     heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
 ) -> Tensor:
-    """`rotate` of each head's RMS norm; `scale` [head_dim] float32."""
     return rotate(rms_norm(heads, scale, epsilon), cosine, sine)

@@ -1,1 +1,0 @@
-"""Self-tests of operations before a model runs."""

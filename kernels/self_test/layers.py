@@ -193,7 +193,7 @@ def _routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
-    """Many rows and a step through two experts, with an `inner` of one block and a remainder."""
+    """Many rows and a step through two experts; `inner` is one block and a remainder."""
     count = min(_FEW_EXPERTS, shape.count)
     inner = shape.inner if shape.inner < 2 * _BLOCK else _BLOCK + shape.inner % _BLOCK
     taken = (2 if shape.gated else 1) * inner

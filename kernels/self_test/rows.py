@@ -1,7 +1,7 @@
 """Self-test cases of operations on rows, and of attention.
 
-Bounds are in float32 ULP. Kernel and reference both err by at most half an ULP for each addition,
-and a GPU's roots, exponentials and sigmoids by a few more.
+Bounds are in float32 ULP. Kernel and reference err by at most half an ULP for each addition, and a
+GPU's roots, exponentials and sigmoids by a few more.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of 
 class Case:
     """One call of the operation `op`.
 
-    `call(ops, dtype)` makes it on the same numbers each time, with those of the model's type in
-    `dtype`. It may be off by `ulps` ULP of each number, or with a `magnitude` of that or the
-    largest number, whichever is more.
+    `call(ops, dtype)` makes it on the same numbers each time, those of the model's type in `dtype`.
+    It may be off by `ulps` ULP of each number, or of the largest if there is a `magnitude`, which
+    is its least.
     """
 
     op: str
@@ -49,8 +49,6 @@ class Case:
 
 
 class Numbers:
-    """Generates the same normal numbers each time it is made."""
-
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
         self._generator = torch.Generator().manual_seed(0)
@@ -133,8 +131,8 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
 
 
 def _rounded_gate(numbers: Numbers) -> int:
-    """Plain torch also rounds a gate to the model's type before the product; just below a power of
-    two that error doubles."""
+    """Plain torch also rounds a gate to the model's type; just below a power of two that error
+    doubles."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
 
 

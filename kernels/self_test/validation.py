@@ -1,8 +1,8 @@
-"""Self-tests: every operation of a backend is called at the model's sizes before the model runs.
+"""Self-tests of a backend's operations at the model's sizes, before the model runs.
 
-A compiler or a driver can be wrong although every test passed. Each operation that is not plain
-torch's is called twice on random numbers: it must give equal bits, as near to plain torch in
-float32 as rounding explains; else plain torch replaces it.
+A compiler or a driver can be wrong although every test passed. Each operation is called twice: it
+must give equal bits, as near to plain torch in float32 as rounding explains; else plain torch
+replaces it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def validated(
 ) -> Backend:
     """`kernels` with plain torch for each operation that fails at one of `shapes`.
 
-    The log and the new backend's name say which. What `recall` knows is not tested again. `check`
-    is called between cases.
+    The log and the new backend's name say which. `recall` remembers results; `check` is called
+    between cases.
     """
     if not suspects(kernels):
         return kernels
@@ -109,8 +109,8 @@ def faults(
     dtype: torch.dtype,
     check: Callable[[], None] | None = None,
 ) -> tuple[dict[str, str], bool]:
-    """Each failing operation's fault by name; and whether any may be temporary, as a lack of memory
-    is."""
+    """Each failing operation's fault by name, and whether any may be temporary, like a lack of
+    memory."""
     failed: dict[str, str] = {}
     passing, asked = False, suspects(kernels)
     for case in cases(shapes, device, dtype):

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 import qasync
-from PySide6.QtCore import QLocale
+from PySide6.QtCore import QCoreApplication, QEvent, QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
@@ -84,6 +84,15 @@ class Loop:
         # Between fixtures and the test, pytest-qt handles Qt's events: tasks go on there too.
         asyncio._set_running_loop(self.loop)
         return task.result()
+
+
+@pytest.fixture(autouse=True)
+def no_widget_left() -> Iterator[None]:
+    """Delete the widgets of a test: every style set later would restyle them too."""
+    yield
+    for widget in QApplication.topLevelWidgets():
+        widget.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

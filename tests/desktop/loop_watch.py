@@ -7,7 +7,7 @@ loop waiting all the same: another thread of ours that holds Python's lock, whos
 taken too, with a wider bound, and a call that never returns, for which the wall's clock has one.
 
 Time that the host of a virtual machine takes away counts as processor time too. Such a stop is
-chance and a block of ours is not, so pyproject.toml has a test that fails here run again.
+chance and a block of ours is not, so tests/conftest.py has a test that fails here run again.
 
 Qt has loops of several makes. In GLib's, waiting and working can't be told apart, so that Qt is
 asked for its own.

@@ -32,7 +32,7 @@ CALLED_IN: dict[str, tuple[str, ...]] = {
     "setToolTip": (PLAIN, TRAY),
     "setTextFormat": (PLAIN,),
     # What is copied as formatted text is Markdown rendered without raw HTML.
-    "setHtml": (DOCUMENTS, PRINTED, "desktop/chat/chat.py"),
+    "setHtml": (DOCUMENTS, PRINTED, "desktop/chat/markdown/conversion.py"),
     "setInformativeText": (PLAIN,),
 }
 # No part of the window uses these; whoever does adds a plain form of them first.

@@ -466,13 +466,17 @@ def num_common(one: Sequence[object], other: Sequence[object]) -> int:
     )
 
 
-def two_hundred_tokens(base: LoadedModel, messages: Sequence[Message]) -> SamplingParams:
-    """Greedy settings under which a model says 200 tokens.
+def two_hundred_tokens(
+    base: LoadedModel, messages: Sequence[Message], folder: Path
+) -> tuple[Machine, SamplingParams, Answer]:
+    """A machine, the greedy settings under which it has just said 200 tokens, and its answer.
 
     Random weights end a reply at any token, and at which one hangs on a processor's last bits.
     """
-    for penalty in PENALTIES:
+    for number, penalty in enumerate(PENALTIES):
+        machine = Machine(base, folder / f"cache{number}")
         sampling = SamplingParams(temperature=0, max_tokens=200, frequency_penalty=penalty)
-        if len(Machine(base).ask(messages, sampling=sampling).ids) == 200:
-            return sampling
+        answer = machine.ask(messages, sampling=sampling)
+        if len(answer.ids) == 200:
+            return machine, sampling, answer
     raise AssertionError("the model never goes on for 200 tokens")

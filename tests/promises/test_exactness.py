@@ -43,10 +43,8 @@ SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     loaded_of: LoadedOf, picture: PictureOf, tmp_path: Path, name: str, precision: str
 ) -> None:
-    base = loaded_of(name, precision)
-    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
-    long = two_hundred_tokens(base, chat)
-    cold = machine.ask(chat, sampling=long)
+    chat = chat_with_pictures(picture)
+    machine, long, cold = two_hundred_tokens(loaded_of(name, precision), chat, tmp_path)
     assert len(cold.ids) == 200 and len(set(cold.ids)) > 50
     assert len(cold.fed) > 4 and cold.stats.images_encoded == 2
     restored = machine.ask(chat, sampling=long)

@@ -187,7 +187,7 @@ class SegmentStore:
 
 
 def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None:
-    """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not. Raises
+    """Delete what only `owner` used (None: all contexts) of one model or all. Raises
     NotDeletedError; another call continues."""
     if owner == NOBODY:
         return

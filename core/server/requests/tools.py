@@ -1,4 +1,4 @@
-"""The tools of a request, and whether it must call one, under all protocols' names."""
+"""A request's tools, and whether it must call one, under all protocols' names."""
 
 from __future__ import annotations
 

@@ -215,7 +215,6 @@ class MessageBar(QWidget):
         self.copy = CopyButton(tr("Copy the reply") if is_reply else tr("Copy the message"))
         self.copy.setObjectName("copyMessage")
         self.copy_json = named(CopyButton(tr("Copy as JSON, indented"), icon="braces"), "copyJson")
-        self.copy_json.hide()
         self.again = (
             IconButton("regenerate", tr("Write another reply"), name="regenerate")
             if is_reply
@@ -226,7 +225,10 @@ class MessageBar(QWidget):
         # With its word: what to do about an incomplete reply should be seen at once.
         tip = tr("Continue the reply from where it stopped")
         self.go_on = Button(tr("Continue"), name="continueReply", style="flat", spoken=tip, tip=tip)
-        self.go_on.hide()
+        # A user's message shows neither; a widget without a parent would outlive it.
+        for button in (self.copy_json, self.go_on):
+            button.setParent(self)
+            button.hide()
         theme.signals().changed.connect(self._draw)
         self._draw()
         self._lay_out(is_reply)

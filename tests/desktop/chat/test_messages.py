@@ -61,6 +61,13 @@ def says(button: CopyButton, words: str) -> bool:
     return button.accessibleName() == words
 
 
+async def test_a_message_makes_no_window_that_outlives_it(app: App, engine: FakeEngine) -> None:
+    await say(app, engine, "Hello")
+    assert [each for each in QApplication.topLevelWidgets() if each.parent() is None] == [
+        app.window
+    ]
+
+
 async def test_buttons_are_seen_for_the_last_reply_and_where_pointer_or_keyboard_are(
     app: App, engine: FakeEngine
 ) -> None:

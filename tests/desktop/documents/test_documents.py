@@ -530,6 +530,11 @@ async def test_a_file_that_is_still_looked_at_is_waited_for(
     press(app, "sendButton")
     await until(lambda: "once its files are ready" in words(app, "composerNotice"))
     answers.set()
+    # The message is back, with the reason, for the user to decide.
+    await until(lambda: "gone.txt can't be read" in words(app, "composerNotice"))
+    await until(lambda: app.parts.chat.draft.complete and not app.parts.chat._sending)
+    assert engine.asked == []
+    press(app, "sendButton")
     await until(lambda: engine.asked)
     assert "The lamp is blue." in content_of(engine.asked[0])[0]
 

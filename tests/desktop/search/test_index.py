@@ -166,8 +166,8 @@ def test_words_of_a_document_go_with_its_message(
 
 def test_filters(store: sqlite3.Connection, searched: sqlite3.Connection) -> None:
     one, two = fill(store, "a tree", "a tree too")
-    (other,) = fill(store, "a tree elsewhere")
     reply = messages.add_alternative(store, 1, one).reply
+    (other,) = fill(store, "a tree elsewhere")
     store.execute("UPDATE messages SET text = 'trees' WHERE id = ?", (reply,))
     store.execute("UPDATE replies SET model = 'Qwen' WHERE message = ?", (reply,))
     store.execute("UPDATE messages SET created = 5.0 WHERE id = ?", (two,))

@@ -514,6 +514,18 @@ async def test_what_programs_sent_is_deleted_with_all_data_even_if_the_window_cl
         await until(lambda: not replies.exists() and not left.exists())
 
 
+async def test_what_is_sent_while_all_is_deleted_is_deleted_next(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = app.parts.server
+    server._forgetting = True
+    monkeypatch.setattr(
+        "desktop.server.server.Pictures", lambda _: setattr(server, "_forgetting", True)
+    )
+    await server._delete_unwanted()
+    assert server._forgetting
+
+
 async def test_what_to_paste_names_address_model_and_key(app: App) -> None:
     key = await switched_on(app)
     program, text = (

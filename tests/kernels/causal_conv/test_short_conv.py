@@ -74,7 +74,7 @@ def run(pieces: list[Tensor], weight: Tensor, bias: Tensor) -> tuple[Tensor, Ten
 
 @NEEDS_COMPILER
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("channels", "taps"), [(64, 3), (37, 3), (37, 4), (5, 2)])
+@pytest.mark.parametrize(("channels", "taps"), [(64, 3), (37, 3), (37, 4), (37, 7), (5, 2)])
 def test_no_cut_changes_compiled_bits(channels: int, taps: int, dtype: torch.dtype) -> None:
     """Steps, short runs and long ones: a token's numbers are its own and those before it."""
     generator = torch.Generator().manual_seed(channels)

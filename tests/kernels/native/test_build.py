@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
@@ -326,3 +327,7 @@ def test_a_mac_without_its_tools_has_no_compiler(
         build._compiler()
     asks.write_text("#!/bin/sh\nexit 0\n")
     assert build._compiler() == ["/usr/bin/cc"]
+    late = subprocess.TimeoutExpired("xcode-select", 10)
+    monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=late))
+    with pytest.raises(CannotCompileError, match="no C compiler"):
+        build._compiler()
