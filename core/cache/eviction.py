@@ -111,7 +111,7 @@ class Evictor:
                 self._drop_for_owner(pause)
 
     def _drop_for_owner(self, node: Node) -> None:
-        """Unless another chat with the same beginning may need it."""
+        """Keeps a node that another chat with the same beginning may need."""
         if node.owners == {self.embeddings.owner}:
             self.tree.drop_checkpoint(node)
         elif not node.children:
@@ -144,8 +144,8 @@ class Evictor:
         return True
 
     def _fair(self, candidates: list[Candidate], by_bytes: bool, anything: bool) -> list[Candidate]:
-        """What the present tenant may evict: its own, what belongs to programs that are gone, and
-        to tenants above the mean that stay above it. With `anything`, all if nothing is left."""
+        """Keep what the present tenant may evict: its own, that of programs that are gone, and that
+        of tenants above the mean that stay above it. With `anything`, all if nothing is left."""
         sized = [
             (self._tenants(thing), worth.num_bytes if by_bytes else 1)
             for thing, worth in candidates

@@ -28,9 +28,9 @@ FROM_KV_BUFFER, FROM_MEMORY, FROM_DISK = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that ends there
-    needs no forward. `failed`: a better place could not be restored; `faster`: one on disk was
-    passed because prefilling is quicker."""
+    """The place where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that
+    ends there needs no forward. `failed`: a better place could not be restored; `faster`: one on
+    disk was passed because prefilling is quicker."""
 
     node: Node
     num_runs: int

@@ -80,8 +80,8 @@ def _recurrent(specs: Sequence[LayerSpec]) -> Iterator[tuple[int, RecurrentSpec]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What resuming needs next to the KV. With `last_hidden` [hidden], a prompt that ends there
-    costs only the output head."""
+    """Resuming needs this and the KV. With `last_hidden` [hidden], a prompt that ends there costs
+    only the output head."""
 
     state: RecurrentState
     last_hidden: Tensor
@@ -100,7 +100,7 @@ class Checkpoint:
 
 
 def own(tensor: Tensor) -> Tensor:
-    """In a storage of its own, so that no larger one stays alive."""
+    """The tensor in its own storage, so that no larger one stays alive."""
     if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)

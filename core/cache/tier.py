@@ -70,8 +70,8 @@ class DiskTier:
         return self._has(SegmentKind.KV, key)
 
     def num_held(self, keys: Sequence[bytes], least: int = 0) -> int:
-        """How many of the first runs have their rows on disk, at `least` so many: a run's need
-        those before."""
+        """The number of leading runs whose rows are on disk, at least `least`. Rows are held only
+        with those of all runs before them."""
         return bisect_left(keys, True, lo=least, key=lambda key: not self.holds_rows(key))
 
     def holds_embedding(self, key: bytes) -> bool:

@@ -62,6 +62,7 @@ class Job:
         return [PartFile(self.work, at, file) for at, file in enumerate(self.plan.files)]
 
     def received(self) -> int:
+        """Bytes that should be on disk, by the journals."""
         parts = self.parts()
         for part in parts:
             part.read_journal()

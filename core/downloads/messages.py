@@ -67,7 +67,7 @@ class Plan(Frozen):
 
 
 class Configure(Frozen):
-    """For downloads in progress, from their next request on."""
+    """Downloads in progress use it from their next request on."""
 
     type: Literal["configure"] = "configure"
     connection: Connection

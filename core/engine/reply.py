@@ -146,7 +146,7 @@ class Reply:
 
 
 class _Logprobs:
-    """Of sampled tokens, until text of theirs is shown in the answer."""
+    """Keeps log probabilities of sampled tokens until the answer shows their text."""
 
     def __init__(self, num_top: int, reader: ReplyReader, text: ChatText, num_begun: int) -> None:
         self._num_top, self._reader, self._text = num_top, reader, text

@@ -95,7 +95,7 @@ class DocumentTasks:
 
 
 def _is_pdf(data: bytes) -> bool:
-    """Also with bytes before its beginning."""
+    """True for a PDF with bytes before its beginning, too."""
     begins = data[:1024].lstrip().startswith(b"%PDF-")
     return begins or (b"%PDF-" in data[:1024] and b"startxref" in data[-1024:])
 

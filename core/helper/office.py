@@ -72,7 +72,7 @@ def _word_lines(archive: zipfile.ZipFile, names: set[str]) -> Iterator[str]:
 
 
 def _heading_levels(archive: zipfile.ZipFile, names: set[str]) -> dict[str, int]:
-    """Levels by the styles' ids, which depend on Word's language."""
+    """Heading levels by the styles' ids, which depend on Word's language."""
     found: dict[str, int] = {}
     if "word/styles.xml" not in names:
         return found

@@ -13,7 +13,7 @@ from core.weights.smoothing import InputNorm
 
 
 class Linear:
-    """In the model's type; `name` is the published scope."""
+    """A map in the model's type; `name` is the published scope."""
 
     def __init__(
         self, weights: Weights, name: str, num_inputs: int, num_outputs: int, *, bias: bool = False

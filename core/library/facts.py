@@ -40,7 +40,7 @@ _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 
 
 def read_facts(path: Path, machine: Machine) -> ModelFacts:
-    """What loading would raise is the facts' `trouble`."""
+    """An error that loading would raise is the facts' `trouble`."""
     found: WaymarkError
     try:
         return _read(path, machine)

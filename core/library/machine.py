@@ -81,7 +81,7 @@ class Machine:
         return Chooser(measures=True, notes=self._notes).faster_type()
 
     def speeds(self) -> tuple[Speed, ...]:
-        """For plain weights, in the order of an automatic choice."""
+        """Speeds of plain weights, in the order of an automatic choice."""
         found = []
         for precision in automatic(self._faster):
             usual = self._kernels(precision).formats.usual

@@ -38,7 +38,7 @@ class ReadModel:
 
 
 def fits(num_bytes: int, free: int) -> bool:
-    """With room to run."""
+    """True if a model of `num_bytes` can be loaded and then run."""
     return num_bytes + HEADROOM_BYTES <= free
 
 

@@ -251,5 +251,5 @@ def choose_precision(
 
 
 def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
-    """To try for float weights, most exact first; `fast` is the faster of float32 and bfloat16."""
+    """Choices for float weights, most exact first; `fast` is the faster of float32 and bfloat16."""
     return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, *SMALLER)

@@ -114,7 +114,7 @@ def build(config: Ministral3Config, weights: Weights, device: torch.device) -> D
 
 
 def published_names(config: Ministral3Config, found: Collection[str]) -> Callable[[str], str]:
-    """Of transformers 4 and 5, for folders with a vision tower."""
+    """The spellings of transformers 4 and 5, for folders with a vision tower."""
     text, older = "model.language_model.", "language_model."
     return with_prefixes(
         found,

@@ -173,7 +173,7 @@ def _block(
 
 
 def _mtp_head(text: TextConfig, weights: Weights, make: MakeFeedForward) -> MTPHead | None:
-    """If the folder has one. It needs the hidden row before the first new token, which only a
+    """The folder's head, if any. It needs the hidden row before the first new token, which only a
     checkpoint has: without recurrent layers a prefix may end where there is none."""
     if weights.stored(MTP_MARK) is None or "linear_attention" not in text.types:
         return None

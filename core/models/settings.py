@@ -194,7 +194,7 @@ def _number(given: Any) -> Any:
 
 
 class ExpertSettings(Settings):
-    """As Qwen spells them; each family has its own defaults. Layers in `mlp_only_layers`, and all
+    """Qwen's spelling; each family has its own defaults. Layers in `mlp_only_layers`, and all
     but every `decoder_sparse_step`-th, are dense."""
 
     num_experts: Experts

@@ -138,7 +138,7 @@ class LoadStep(_Part):
 
 
 class SettingsStep(_Part):
-    """For the steps that follow; null restores a default."""
+    """Settings of the steps that follow; null restores a default."""
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))

@@ -118,7 +118,7 @@ class _ChildServer(uvicorn.Server):
 async def serve(app: ASGIApp, listening: socket.socket, child: bool = False) -> None:
     """Serve until cancelled or, unless a `child`, until a signal; open requests get a moment to
     end."""
-    # uvicorn's messages may quote requests; errors are reported by `endpoint`.
+    # uvicorn's messages may quote requests; errors are reported by `application`.
     logging.getLogger("uvicorn").disabled = True
     for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logging.getLogger(name).disabled = True

@@ -50,7 +50,7 @@ class TellContent(Frozen):
 
 
 class UseModel(Command[Loaded]):
-    """Or wake the model that sleeps."""
+    """Load a model by its name, or wake the one that sleeps."""
 
     type: Literal["use_model"] = "use_model"
     name: str

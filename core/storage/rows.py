@@ -104,7 +104,7 @@ def evict(
     index: Index, pool: str, num_bytes: int, keep: Collection[int]
 ) -> tuple[int, list[Place]]:
     """Delete blobs for so many bytes, none in `keep`: first those that no lasting blob needs, then
-    the least recently used, with what only they need."""
+    the least recently used, with what only they need. Returns the freed bytes, too."""
     gone: list[Place] = []
     freed = 0
     for at, lasting in index.ask(_LEAVES, pool):

@@ -221,7 +221,7 @@ class Weights:
         return unstacked(found, num_outputs, self._formats.of(self._exact), biases, order)
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """Exact, of a tensor that the file has in another shape."""
+        """The exact matrix of a tensor that the file has in another shape."""
         if self._formats is None:
             return PlainMatrix(weight, bias)
         formats = self._formats
@@ -258,8 +258,8 @@ def plan_weights(
     dtype: torch.dtype,
     check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
-    """`check` gets each tensor before `build` does, and may raise: layers compute with stand-ins of
-    any size."""
+    """Every tensor that `build` takes, in that order. `check` gets each before `build` does, and
+    may raise: layers compute with stand-ins of any size."""
     weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
     return weights.asked

@@ -101,7 +101,7 @@ def held_in_memory(spec: TensorSpec, formats: WeightFormats) -> int:
 
 
 def bytes_to_read(spec: TensorSpec, formats: WeightFormats) -> int:
-    """What one slice takes besides while it is transposed or quantised."""
+    """The bytes that one slice takes besides while it is transposed or quantised."""
     if Use.MATRIX not in spec.use:
         return 0
     copies = spec.transposed + (not spec.format(formats).is_plain)

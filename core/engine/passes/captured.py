@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StepCapture:
-    """Over one KV buffer at a time."""
+    """The steps of a model and its MTP head, over one KV buffer at a time."""
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture

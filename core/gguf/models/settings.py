@@ -47,7 +47,7 @@ class Settings:
         return found
 
     def number(self, key: str, default: float | None = None) -> float:
-        """As config.json writes it: the shortest that float32 rounds to the file's."""
+        """The shortest number that float32 rounds to the file's, which is that of config.json."""
         found = self._value(key, default)
         if type(found) not in (int, float):
             raise self._fault(key, "no number")

@@ -175,7 +175,7 @@ _TOWERS = ("vision_tower.vision_model.", "vision_tower.")
 
 
 def published_names(config: Gemma3Config, found: Collection[str]) -> Callable[[str], str]:
-    """Of the hub, of transformers 4 and 5, and of text-only folders."""
+    """The spellings of the hub, of transformers 4 and 5, and of text-only folders."""
     text, projector = "language_model.model.", "multi_modal_projector."
     return with_prefixes(
         found,

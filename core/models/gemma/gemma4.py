@@ -42,7 +42,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 
 
 class RopeConfig(Settings):
-    """ "proportional" rotates the first pairs of a head."""
+    """With "proportional" only the first pairs of a head rotate."""
 
     rope_type: Literal["default", "proportional"] = "default"
     rope_theta: Positive
