@@ -82,7 +82,8 @@ class Probe(Settings):
     skip_rollback: bool = False
 
 
-Bytes = Annotated[int, Field(ge=0)]
+# Counters that report a budget hold no more.
+Bytes = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class CacheSettings(Settings):

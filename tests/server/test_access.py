@@ -163,11 +163,18 @@ def test_a_folder_that_can_not_be_used_is_said_to_the_window(tmp_path: Path) -> 
     assert [each.error.name for each in told] == ["InternalError"]
 
 
-@pytest.mark.parametrize(("option", "name"), [("--checkpoints", "count"), ("--port", "Port")])
+@pytest.mark.parametrize(
+    ("option", "value", "name"),
+    [
+        ("--checkpoints", "99999", "count"),
+        ("--port", "99999", "Port"),
+        ("--host-bytes", f"{2**63}", "host_bytes"),
+    ],
+)
 def test_an_option_that_can_not_be_used_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, name: str
 ) -> None:
-    assert main(["--model", "nowhere", "--data", str(tmp_path), option, "99999"]) == 1
+    assert main(["--model", "nowhere", "--data", str(tmp_path), option, value]) == 1
     assert name in capsys.readouterr().err
 
 
