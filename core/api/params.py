@@ -82,8 +82,8 @@ class Probe(Settings):
     skip_rollback: bool = False
 
 
-# Counters that report a budget hold no more.
-Bytes = Annotated[int, Field(ge=0, lt=2**63)]
+# Counters of bytes hold more than this, and number fields are exact up to it.
+Bytes = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class CacheSettings(Settings):

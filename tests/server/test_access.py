@@ -168,7 +168,7 @@ def test_a_folder_that_can_not_be_used_is_said_to_the_window(tmp_path: Path) -> 
     [
         ("--checkpoints", "99999", "count"),
         ("--port", "99999", "Port"),
-        ("--host-bytes", f"{2**63}", "host_bytes"),
+        ("--host-bytes", f"{2**53 + 1}", "host_bytes"),
     ],
 )
 def test_an_option_that_can_not_be_used_is_said(
