@@ -6,6 +6,7 @@ the processor time. It may take 24 times; other programs may double either at mo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -46,9 +47,11 @@ def _seconds(work: Work, size: int, attempt: int) -> float:
 
 def _processor_seconds() -> float:
     """Of this process and of its helpers, which render templates."""
-    ours = os.times()
-    helpers = [each.cpu_times() for each in psutil.Process().children()]
-    return sum(ours[:4]) + sum(each.user + each.system for each in helpers)
+    helpers = 0.0
+    for each in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # one of an earlier test may just end
+            helpers += sum(each.cpu_times()[:2])
+    return sum(os.times()[:4]) + helpers
 
 
 def swallowing(folder: Path, template: str | None = None) -> ChatText:
