@@ -230,7 +230,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[WaymarkError], str]] = 
         BROKEN,
         "299 characters",
     ),
-    ({**BYTE_LEVEL, "tokenizer.chat_template": 3}, {}, BrokenConfigError, "no text"),
+    ({**BYTE_LEVEL, "tokenizer.chat_template": 3}, {}, BrokenConfigError, "isn't text"),
     (
         {**BYTE_LEVEL, "tokenizer.chat_template": "x" * (TEMPLATE_BYTES + 1)},
         {},
