@@ -129,13 +129,13 @@ class ModelPlan:
 
     def _read(self, container: Container) -> None:
         self._family = family_of(container.config)
-        self._config = self._family.parse(container.config, container.settings_name)
+        self.settings = self._family.parse(container.config, container.settings_name)
         self.scheme = read_scheme(container.config, self._looking)
         self._headers = container.tensors
         names = plain_names(frozenset(self._headers))
         plain = {name: each.shape for name, each in self._headers.items()}
         self._stored: dict[str, Shape] = dict.fromkeys(names, ()) | plain
-        self.published = self._family.published_names(self._config, names)
+        self.published = self._family.published_names(self.settings, names)
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
         self._mtp_names = {name for name in self._stored if _of_mtp(name)}
         self.mtp_refused = ""
@@ -143,7 +143,7 @@ class ModelPlan:
 
     @property
     def config(self) -> str:
-        model = f"{self._family.name} {self._config!r}"
+        model = f"{self._family.name} {self.settings!r}"
         return f"{model} {self.scheme.format!r}" if self.scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Decoder:
@@ -151,7 +151,7 @@ class ModelPlan:
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
         )
-        return self._family.build(self._config, weights, device)
+        return self._family.build(self.settings, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
         return self._skeleton(dtype, False).shapes
@@ -336,7 +336,7 @@ class HeldPlan:
 
     def used_matrices(self) -> Iterator[tuple[TensorSpec, float]]:
         """The matrices that a token of text multiplies by, with the share of each that it reads."""
-        share = expert_share(self.model.container.config)
+        share = expert_share(self.model.settings)
         for name, spec in self.tensors.items():
             if Use.MATRIX in spec.use and not _APART.search(name):
                 yield spec, share if spec.stack or _EXPERT.search(name) else 1.0

@@ -23,6 +23,7 @@ from core.models.decoder import Family
 from core.models.gemma import gemma3, gemma4, gemma4_unified
 from core.models.lfm import lfm2, lfm2_vl, lfm3, lfm3_vl
 from core.models.nemotron import nemotron_h, nemotron_h_omni
+from core.models.settings import Settings
 
 FAMILIES = {
     "qwen3_5": qwen3_5.FAMILY,
@@ -78,12 +79,9 @@ def family_of(config: Mapping[str, Any]) -> Family:
     return family
 
 
-def expert_share(config: Mapping[str, Any]) -> float:
+def expert_share(settings: Settings) -> float:
     """The share of a layer's experts that a token goes through."""
-    texts = config.get("text_config", config.get("llm_config"))
-    found = {**config, **(texts if isinstance(texts, Mapping) else {})}
-    some = next((found[key] for key in _USED_EXPERTS if found.get(key)), None)
-    every = next((found[key] for key in _EXPERTS if found.get(key)), None)
-    if isinstance(some, int) and isinstance(every, int) and 0 < some < every:
-        return some / every
-    return 1.0
+    text = getattr(settings, "text_config", settings)
+    used = next((getattr(text, key) for key in _USED_EXPERTS if hasattr(text, key)), 0)
+    count = next((getattr(text, key) for key in _EXPERTS if hasattr(text, key)), 0)
+    return float(used / count) if 0 < used < count else 1.0

@@ -37,6 +37,7 @@ from kernels.linear.reference import StoredFormat
 from tests.bench.folders import RELEASED, config_of, published
 from tests.gguf.files import write
 from tests.loading.test_load_memory import loaded
+from tests.models.releases import NEMOTRON_OMNI, parse
 from tests.models.releases import RELEASED as RELEASES
 from tests.promises.fixtures import PURE, TILED
 from tests.sweeps import rotated
@@ -206,10 +207,21 @@ def test_an_unexpected_error_costs_one_model(
     assert trouble is not None and "RecursionError" in trouble.message
 
 
-@pytest.mark.parametrize("used", ["num_experts_per_tok", "top_k_experts"])
-def test_a_token_goes_through_some_experts(used: str) -> None:
-    assert expert_share({"text_config": {"num_experts": 128, used: 8}}) == 1 / 16
-    assert expert_share({"num_experts": 128}) == expert_share({}) == 1
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("Qwen3.5-35B-A3B", 8 / 256),
+        ("Gemma-4-26B-A4B", 8 / 128),
+        ("Kimi-Linear-48B-A3B", 8 / 256),
+        ("Nemotron-3-Nano-30B-A3B", 6 / 128),
+        ("Granite-4.0-H-Tiny", 6 / 64),
+        ("Gemma-4-31B", 1),
+        ("LFM2-1.2B", 1),
+    ],
+)
+def test_a_token_goes_through_some_experts(name: str, share: float) -> None:
+    assert expert_share(parse(RELEASES[name])) == share
+    assert expert_share(parse(NEMOTRON_OMNI)) == 6 / 128
 
 
 @pytest.mark.parametrize("family", ["gemma4", *TILED])
