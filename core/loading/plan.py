@@ -54,7 +54,7 @@ PREFILL_ROWS = 512
 MATRIX_BYTES = 12 * 2**10
 # Not used by tokens of text.
 _APART = re.compile(
-    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|merger|{MTP_SCOPE})\."
+    rf"(^|\.)(visual|vision_\w+|embed_vision|multi_modal_projector|mlp1|merger|{MTP_SCOPE})\."
 )
 _EXPERT = re.compile(r"\.experts\.\d+\.")
 
