@@ -122,7 +122,7 @@ class AnswerEndpoint:
         async for event in events:
             if isinstance(event, Ended):
                 await connection.whole(call.writer.whole(_reply(said), event))
-            elif event.stats is None:
+            elif event.is_said:
                 said.append(event)
 
     async def _stream(
@@ -185,7 +185,7 @@ async def shown(
                     entry.show("writing", event.stats, event.volatile)
                 else:
                     entry.show("reading" if event.stats is not None else "writing", event.stats)
-                    if said is not None and event.stats is None:
+                    if said is not None and event.is_said:
                         said.append(event)
                 yield event
     finally:
@@ -197,7 +197,7 @@ def _reply(said: Sequence[Delta]) -> AssistantMessage:
     return AssistantMessage(
         text="".join(each.answer for each in said),
         reasoning="".join(each.reasoning for each in said),
-        calls=tuple(each.call for each in said if each.call is not None and each.whole),
+        calls=tuple(each.call for each in said if each.call is not None),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, get_args
 
 import pytest
@@ -14,12 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLTokenizer, TokenizerWrapper
 
-from core.api.chat import Tool, ToolCall
+from core.api.chat import Conversation, Tool, ToolCall
 from core.api.reply_format import CallFormat, FunctionFormat, ReplyFormat, ToolSyntax, marks_of
 from core.formats.check import fault, refusal
 from core.formats.grammar import grammar, message_grammar
 from core.helper.grammars import matcher
+from core.server.activity import Activity
+from core.server.answering import Answered
 from core.server.calls import CallPart, CallReader, Piece
+from core.server.endpoint import shown
 from core.server.protocols.completions import ChatWriter
 from core.server.protocols.messages import MessageWriter
 from core.server.protocols.protocol import Writer
@@ -557,3 +562,29 @@ def test_P3_a_reply_in_messages_is_held_to_its_format() -> None:
         follower = matcher(spelling, message_grammar(asked, True))
         assert not follower.consume_tokens(tokens(thought + begin + breaks))
         assert not matcher(spelling, message_grammar(asked, True)).consume_tokens(tokens("no"))
+
+
+def test_arguments_so_far_are_not_kept() -> None:
+    """A call of many arguments would take as much memory as their number's square."""
+    told = list[weakref.ref[ToolCall]]()
+
+    def part(number: int) -> Delta:
+        call = ToolCall(name="weather", arguments=json.dumps({"days": number}))
+        told.append(weakref.ref(call))
+        return Delta(call=call, whole=False)
+
+    async def answers() -> AsyncGenerator[Answered, None]:
+        for number in range(3):
+            yield part(number)
+        yield Delta("Yes.")
+        assert not any(each() for each in told)
+
+    async def read() -> None:
+        activity = Activity()
+        activity.tells_content = True
+        entry = activity.enter({"path": "/"}, {})
+        async for _ in shown(answers(), entry, Conversation(messages=())):
+            pass
+
+    asyncio.run(read())
+    assert len(told) == 3

@@ -47,6 +47,11 @@ class Delta:
     stats: RequestStats | None = None
     logprobs: Sequence[AnswerToken] = ()
 
+    @property
+    def is_said(self) -> bool:
+        """True if it is a part of the whole reply."""
+        return self.whole and self.stats is None
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
