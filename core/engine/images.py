@@ -57,6 +57,7 @@ class ImageCatalog:
             processed = self._processor.process(picture)
         with self._lock:
             self._known[part.digest] = processed.image
+            self._drop_oldest()
             self._described[part.digest] = processed
             while sum(len(each.data) for each in self._described.values()) > DESCRIBED_BYTES:
                 del self._described[next(iter(self._described))]
@@ -82,8 +83,11 @@ class ImageCatalog:
     def drop_fresh(self) -> None:
         self._fresh.clear()
         with self._lock:
-            while len(self._known) > MOST_KNOWN:
-                del self._known[next(iter(self._known))]
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
         if self._processor is None:
@@ -95,7 +99,8 @@ class ImageCatalog:
         data = read_picture(Path(part.path), part.digest, part.called)
         with self._decoder.open(data, part.called, check) as picture, naming(part):
             processed = self._processor.process(picture)
-        self._known[part.digest] = processed.image
+        with self._lock:
+            self._known[part.digest] = processed.image
         return processed
 
     def _segment(self, part: ImagePart, check: Callable[[], None]) -> Image:

@@ -88,6 +88,7 @@ def test_the_pictures_that_are_known_are_bounded(
     shown = [picture(number, "wide") for number in range(4)]
     for each in shown:
         describe(machine, each)
+    assert list(catalog_of(machine)._known) == [each.digest for each in shown[2:]]
     machine.ask([user(shown[0], "What is it?")])
     assert list(catalog_of(machine)._known) == [shown[3].digest, shown[0].digest]
     chat: list[Message] = [user(shown[1], "What is it?")]
