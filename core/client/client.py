@@ -1,6 +1,6 @@
 """The engine as the window sees it: sends commands, and routes events to their requests.
 
-When the worker dies, open requests fail with the reason, and the next one loads the last model.
+When the worker dies, open requests fail with the reason, and the next worker loads the last model.
 """
 
 from __future__ import annotations
