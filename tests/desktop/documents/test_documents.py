@@ -345,7 +345,7 @@ async def test_pages_are_read_as_pictures(app: App, engine: FakeEngine, tmp_path
     find(app, DocumentChip, "documentChip").pages_asked.emit(False)
     await until(lambda: len(draft.pictures) == 2 and draft.complete)
     assert [each.name for each in draft.pictures] == ["a.pdf, page 1", "a.pdf, page 3"]
-    assert draft.documents == []
+    assert draft.documents == [] and not draft.lost
     message = (await send(app, engine, "Look.")).conversation.messages[-1]
     assert isinstance(message, UserMessage)
     assert [type(part) for part in message.content] == [ImagePart, ImagePart, TextPart]
