@@ -245,6 +245,25 @@ def test_a_worker_that_does_not_write_is_not_waited_for(monkeypatch: pytest.Monk
     play(scene)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
+def test_H6_closing_waits_once_for_a_worker_that_stood_still_at_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "FLUSH_PATIENCE_S", 0.05)
+    monkeypatch.setattr(life, "STOP_PATIENCE_S", 2 * LIMIT_S)
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        pid = client.worker_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await client.close()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    play(scene)
+
+
 def test_a_killed_engine_writes_nothing_and_stays_closed(tmp_path: Path) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("fine"))
