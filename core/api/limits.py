@@ -42,7 +42,7 @@ PICTURE_BEGINNING = 64
 
 
 def picture_format(data: bytes) -> PictureFormat | None:
-    """A file's format by its first bytes; None if it is no picture."""
+    """A file's format by its first bytes; None if it isn't a picture."""
     return next(
         (each for each in PICTURE_FORMATS if each.beginning.match(data, 0, PICTURE_BEGINNING)), None
     )

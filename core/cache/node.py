@@ -83,7 +83,7 @@ def chained_key(parent: bytes, run: Run) -> bytes:
     digest = hashlib.blake2b(parent, digest_size=32)
     content = run.content
     if isinstance(content, TextRun):
-        # A prompt's tail that is no cut must not be found as the run it may once become.
+        # A prompt's tail that isn't a cut must not be found as the run it may once become.
         digest.update(b"kept" if content.back else b"stop" if run.is_stop else b"text")
         digest.update(array.array("I", content.ids).tobytes())
     else:

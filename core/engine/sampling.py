@@ -109,7 +109,7 @@ class Constraint:
             forbidden[self._open] = 0
         if forbidden.all():
             raise ReplyFormatError("No token of this model continues the reply in this format.")
-        # A model may have rows that are no token's.
+        # A model may have rows without a token.
         forbidden = np.pad(forbidden, (0, vocab_size - len(forbidden)), constant_values=1)
         return torch.from_numpy(forbidden).view(torch.bool)
 

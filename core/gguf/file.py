@@ -141,7 +141,7 @@ def _check_kinds(name: str, metadata: Metadata) -> None:
             elif key.startswith("tokenizer.ggml.add_"):
                 wanted = "flag"
         if wanted is not None and not _is_kind(metadata.entry(key), wanted):
-            raise damaged(name, f"the value of {shown(key)} is no {wanted}")
+            raise damaged(name, f"the value of {shown(key)} must be of type {wanted}")
 
 
 def _is_kind(entry: Entry | None, wanted: str) -> bool:
@@ -170,7 +170,7 @@ def _alignment(metadata: Metadata, name: str) -> int:
     entry = metadata.entry("general.alignment")
     given = metadata.get("general.alignment", 32)
     if (entry and entry.kind != U32) or not isinstance(given, int) or given.bit_count() != 1:
-        raise damaged(name, "general.alignment is no power of two")
+        raise damaged(name, "general.alignment isn't a power of two")
     return given
 
 

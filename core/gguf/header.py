@@ -76,7 +76,7 @@ class Metadata(Mapping[str, Value]):
             if entry.items == TEXT:
                 return self._texts(entry.start, entry.size)
         except UnicodeDecodeError:
-            raise damaged(self._name, f"the value of {shown(key)} is no text") from None
+            raise damaged(self._name, f"the value of {shown(key)} isn't text") from None
         kind = entry.kind if entry.items is None else entry.items
         numbers = np.frombuffer(self._data, NUMBERS[kind], entry.size, entry.start)
         if entry.items is not None:
@@ -149,7 +149,7 @@ class _Bytes:
         try:
             return self.take(length).decode()
         except UnicodeDecodeError:
-            raise self.damaged(f"the name of a {what} is no text") from None
+            raise self.damaged(f"the name of a {what} isn't text") from None
 
     def skip_texts(self, count: int) -> None:
         self.need(8 * count)

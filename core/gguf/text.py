@@ -97,7 +97,7 @@ def _template(metadata: Metadata) -> str:
             "The GGUF file has no chat template, so it can't hold a conversation."
         )
     if not isinstance(template, str):
-        raise BrokenConfigError("The chat template of the GGUF file is no text.")
+        raise BrokenConfigError("The chat template of the GGUF file isn't text.")
     if len(template) > TEMPLATE_BYTES:
         raise BrokenConfigError(
             f"The chat template of the GGUF file has more than {TEMPLATE_BYTES >> 20} MiB, the "
@@ -131,7 +131,7 @@ def _encoded(tokenizer: JsonObject) -> bytes:
     try:
         data = to_json(tokenizer)
     except (UnicodeEncodeError, PydanticSerializationError) as error:
-        raise BrokenTokenizerError("A token of the vocabulary is no UTF-8 text.") from error
+        raise BrokenTokenizerError("A token of the vocabulary isn't UTF-8 text.") from error
     if len(data) > TOKENIZER_BYTES:
         raise BrokenTokenizerError(
             f"The tokenizer takes more than {TOKENIZER_BYTES >> 20} MiB, the most allowed."

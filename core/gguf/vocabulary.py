@@ -251,7 +251,7 @@ def _scored_merges(metadata: Metadata, vocabulary: Vocabulary) -> Merges:
     tokens, types = vocabulary.tokens, vocabulary.types
     scores = _numbers(metadata, "tokenizer.ggml.scores", len(tokens)).astype(np.float64)
     if not np.isfinite(scores).all():
-        raise BrokenTokenizerError("A token of the vocabulary has a score that is no number.")
+        raise BrokenTokenizerError("A token of the vocabulary has a score that isn't a number.")
     normal = types == TokenType.NORMAL
     if normal.sum() > 1 and np.ptp(scores[normal]) == 0:
         raise UnknownTokenizerError(

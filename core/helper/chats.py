@@ -44,7 +44,7 @@ class ChatTasks:
         try:
             content = parse_json(attached)
         except ValueError as error:
-            raise NotAnExportError("It is no JSON, or is damaged.") from error
+            raise NotAnExportError("It isn't JSON, or is damaged.") from error
         self._program, self._chats = _recognized(content)
         if isinstance(content, dict) and self._program == "Waymark":
             for digest, data in _dict(content.get("pictures")).items():

@@ -107,7 +107,7 @@ def _opened(data: bytes, name: str) -> pdfium.PdfDocument:
     except pdfium.PdfiumError as error:
         if error.err_code == _WRONG_PASSWORD:
             raise DocumentUnreadableError(f"{name} is protected by a password.") from error
-        raise DocumentUnreadableError(f"{name} is damaged, or is no PDF.") from error
+        raise DocumentUnreadableError(f"{name} is damaged, or isn't a PDF.") from error
     if count > MAX_DOCUMENT_PAGES:
         raise DocumentTooLargeError(
             f"{name} has {count:,} pages; the limit is {MAX_DOCUMENT_PAGES:,}."
@@ -134,7 +134,7 @@ def decoded(data: bytes, name: str) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
     if b"\0" in data[:65_536]:
-        raise DocumentUnreadableError(f"{name} is no text, PDF, Word or Excel document.")
+        raise DocumentUnreadableError(f"{name} isn't a text, PDF, Word or Excel document.")
     declared = _CHARSET.search(data[:2048])
     for encoding in ("utf-8", declared[1].decode() if declared else "cp1252"):
         try:

@@ -78,7 +78,7 @@ def fault_of_text(schema: Any, text: str) -> str:
 
 def parsed(text: str) -> Any:
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON number")
+        raise ValueError(f"{constant} isn't a JSON number")
 
     return parse_json(text, parse_float=Decimal, parse_constant=refuse)
 

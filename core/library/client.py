@@ -57,7 +57,7 @@ class LibraryClient:
 
         Raises EngineDiedError if the process can't start, or ends again and again.
         """
-        # A name that is no text can't be sent.
+        # A name that isn't text can't be sent.
         left = [path for path in paths if path == path.encode(errors="replace").decode()]
         for path in set(paths).difference(left):
             self._heard(Described(models=(_unreadable(path),)))

@@ -92,7 +92,7 @@ class Chooser:
     def faster_type(self) -> torch.dtype | None:
         """The faster of bfloat16 and float32 on this processor; None if it isn't measured."""
         name = _wished() or "cpu"
-        if not self.measures or name == "gpu":  # Triton's interpreter is no processor
+        if not self.measures or name == "gpu":  # Triton's interpreter isn't a processor
             return None
         bfloats = self.backend(torch.device("cpu"), torch.bfloat16)
         # As a model would have them here.

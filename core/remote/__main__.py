@@ -248,7 +248,7 @@ def read_list(body: object) -> tuple[Kind, tuple[RemoteModel, ...]]:
     """Raises RemoteAnswerError."""
     entries = body.get("data") if isinstance(body, dict) else None
     if not isinstance(entries, list):
-        raise RemoteAnswerError("The answer is no list of models.")
+        raise RemoteAnswerError("The answer isn't a list of models.")
     listed = [each for each in entries[:MOST_MODELS] if isinstance(each, dict)]
     models = tuple(model for each in listed if (model := _model(each)) is not None)
     kinds = [kind for each in listed if (kind := _OWNERS.get(str(each.get("owned_by"))))]

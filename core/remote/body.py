@@ -226,7 +226,7 @@ def _tokens(answer: Any) -> list[int]:
     """Raises RemoteAnswerError."""
     tokens = read_ids(answer.get("tokens") if isinstance(answer, dict) else None)
     if tokens is None:
-        raise RemoteAnswerError("The answer is no list of tokens.")
+        raise RemoteAnswerError("The answer isn't a list of tokens.")
     return tokens
 
 

@@ -73,7 +73,7 @@ class ReplyReader:
         chunk = body if isinstance(body, dict) else {}
         said = self._take((chunk,))
         if self.fault is None and not isinstance(chunk.get("choices"), list):
-            self.fault = RemoteAnswerError(f"It is no reply{said_by(body, self._reply.key)}.")
+            self.fault = RemoteAnswerError(f"It isn't a reply{said_by(body, self._reply.key)}.")
         return said
 
     def _chunks(self, events: list[str]) -> Iterator[Mapping[str, Any]]:

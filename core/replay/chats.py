@@ -68,7 +68,7 @@ class Chat:
             case Edit(message=index):
                 there = index < len(self.messages)
                 if not (there and isinstance(self.messages[index], UserMessage)):
-                    raise InvalidRequestError(f"message {index} is no user message of this chat")
+                    raise InvalidRequestError(f"message {index} isn't a user message of this chat")
                 self.messages[index:] = [UserMessage(content=content)]
             case Delete(from_=index):
                 if index >= len(self.messages):

@@ -25,7 +25,7 @@ def read_picture(path: Path, digest: str, name: str = "") -> bytes:
     name = name or path.name
     try:
         if not path.is_file():
-            raise ImageUnreadableError(f"{name} is not there any more, or is no file.")
+            raise ImageUnreadableError(f"{name} doesn't exist any more, or isn't a file.")
         with path.open("rb") as file:
             data = file.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:

@@ -98,7 +98,7 @@ _MESSAGES = (
     QT_TR_NOOP("{name} is damaged, or none of {formats}."),
     QT_TR_NOOP("{name} is damaged: decoding it failed."),
     QT_TR_NOOP("{name} has changed since it was added to the chat."),
-    QT_TR_NOOP("{name} is not there any more, or is no file."),
+    QT_TR_NOOP("{name} doesn't exist any more, or isn't a file."),
     QT_TR_NOOP("{name} can't be opened: {reason}."),
     QT_TR_NOOP("{name} can't be decoded: the process for it could not be started."),
     QT_TR_NOOP("{name} is an empty file."),
@@ -123,8 +123,8 @@ _MESSAGES = (
     QT_TR_NOOP("{name} has {count} characters of text; the limit is {limit}."),
     QT_TR_NOOP("{name} has more than {limit} characters of text."),
     QT_TR_NOOP("{name} has no pages."),
-    QT_TR_NOOP("{name} is no text, PDF, Word or Excel document."),
-    QT_TR_NOOP("{name} is damaged, or is no PDF."),
+    QT_TR_NOOP("{name} isn't a text, PDF, Word or Excel document."),
+    QT_TR_NOOP("{name} is damaged, or isn't a PDF."),
     QT_TR_NOOP("{name} is protected by a password."),
     QT_TR_NOOP("{name} is an archive, and no Word or Excel document."),
     QT_TR_NOOP(
@@ -267,7 +267,7 @@ _MESSAGES = (
     QT_TR_NOOP("It sent no list of models in time."),
     QT_TR_NOOP("The answer is a web page."),
     QT_TR_NOOP("The answer is not valid JSON."),
-    QT_TR_NOOP("The answer is no list of models."),
+    QT_TR_NOOP("The answer isn't a list of models."),
     QT_TR_NOOP("The server answers {details}. {reason}"),
     QT_TR_NOOP("Enter another key."),
     QT_TR_NOOP("It needs a key."),
@@ -281,7 +281,7 @@ _MESSAGES = (
         "It is not a file of chats exported from Waymark, Open WebUI, LM Studio or ChatGPT."
     ),
     QT_TR_NOOP("It was written by a newer version of Waymark."),
-    QT_TR_NOOP("It is no JSON, or is damaged."),
+    QT_TR_NOOP("It isn't JSON, or is damaged."),
 )
 # What systems say, in English unless they were told another language.
 _REASONS = (

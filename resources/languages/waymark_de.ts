@@ -5682,7 +5682,7 @@ Modell: {model}</translation>
         <translation>{name} hat sich geändert, seit es dem Chat hinzugefügt wurde.</translation>
     </message>
     <message>
-        <source>{name} is not there any more, or is no file.</source>
+        <source>{name} doesn&apos;t exist any more, or isn&apos;t a file.</source>
         <translation>{name} ist nicht mehr da oder ist keine Datei.</translation>
     </message>
     <message>
@@ -5746,11 +5746,11 @@ Modell: {model}</translation>
         <translation>{name} hat keine Seiten.</translation>
     </message>
     <message>
-        <source>{name} is no text, PDF, Word or Excel document.</source>
+        <source>{name} isn&apos;t a text, PDF, Word or Excel document.</source>
         <translation>{name} ist kein Text, PDF-, Word- oder Excel-Dokument.</translation>
     </message>
     <message>
-        <source>{name} is damaged, or is no PDF.</source>
+        <source>{name} is damaged, or isn&apos;t a PDF.</source>
         <translation>{name} ist beschädigt oder keine PDF-Datei.</translation>
     </message>
     <message>
@@ -6106,7 +6106,7 @@ Modell: {model}</translation>
         <translation>Die Antwort ist kein gültiges JSON.</translation>
     </message>
     <message>
-        <source>The answer is no list of models.</source>
+        <source>The answer isn&apos;t a list of models.</source>
         <translation>Die Antwort ist keine Liste von Modellen.</translation>
     </message>
     <message>
@@ -6150,7 +6150,7 @@ Modell: {model}</translation>
         <translation>Sie wurde von einer neueren Version von Waymark geschrieben.</translation>
     </message>
     <message>
-        <source>It is no JSON, or is damaged.</source>
+        <source>It isn&apos;t JSON, or is damaged.</source>
         <translation>Sie ist kein JSON oder beschädigt.</translation>
     </message>
     <message>

@@ -123,7 +123,7 @@ HOSTILE: dict[str, tuple[bytes, type[WaymarkError], str]] = {
     "keys": (start(0, BIG), BrokenWeightsError, "claims to have .* keys"),
     "long key": (start(0, 1, struct.pack("<Q", BIG)), BrokenWeightsError, "name of a key has"),
     "no key": (start(0, 1, bytes(99)), BrokenWeightsError, "name of a key has 0"),
-    "bad key": (start(0, 1, text(b"\xff"), bytes(9)), BrokenWeightsError, "key is no text"),
+    "bad key": (start(0, 1, text(b"\xff"), bytes(9)), BrokenWeightsError, "key isn't text"),
     "kind": (start(0, 1, text("a"), b"\x0d" + bytes(9)), BrokenWeightsError, "unknown kind \\(13"),
     "cut": (start(0, 1, text("a"), b"\0"), BrokenWeightsError, "ends inside its header"),
     "twice": (
@@ -148,9 +148,9 @@ HOSTILE: dict[str, tuple[bytes, type[WaymarkError], str]] = {
     "outside": (gguf({}, [Tensor("a", (8,), 0, 2**63)]), BrokenWeightsError, "its tensors need"),
     "same tensor": (gguf({}, [F32_ROW, F32_ROW]), BrokenWeightsError, "a.weight occurs twice"),
     "alignment": (
-        gguf({"general.alignment": ("u32", 48)}), BrokenWeightsError, "no power of two"),
-    "alignment 0": (gguf({"general.alignment": ("u32", 0)}), BrokenWeightsError, "no power"),
-    "its type": (gguf({"general.alignment": ("u64", 32)}), BrokenWeightsError, "no power"),
+        gguf({"general.alignment": ("u32", 48)}), BrokenWeightsError, "isn't a power of two"),
+    "alignment 0": (gguf({"general.alignment": ("u32", 0)}), BrokenWeightsError, "a power of two"),
+    "its type": (gguf({"general.alignment": ("u64", 32)}), BrokenWeightsError, "a power of two"),
     "split": (
         gguf({"split.no": ("u16", 2), "split.count": ("u16", 2)}), BrokenWeightsError, "part 3 of"),
 }  # fmt: skip
@@ -179,13 +179,13 @@ def test_G3_a_fault_is_named_before_anything_large_is_allocated(tmp_path: Path, 
 def test_G3_a_known_key_of_another_kind_is_named(
     tmp_path: Path, name: str, kind: str, value: Any
 ) -> None:
-    with pytest.raises(BrokenWeightsError, match=f"the value of {name} is no "):
+    with pytest.raises(BrokenWeightsError, match=f"the value of {name} must be of type "):
         GGUFFile.open(write(tmp_path / "m.gguf", {name: (kind, value)}))
 
 
 def test_G3_a_text_that_is_none_is_named_on_access(tmp_path: Path) -> None:
     file = GGUFFile.open(write(tmp_path / "m.gguf", {"a": ("[text]", [b"\xff"])}))
-    with pytest.raises(BrokenWeightsError, match="the value of a is no text"):
+    with pytest.raises(BrokenWeightsError, match="the value of a isn't text"):
         file.metadata["a"]
 
 

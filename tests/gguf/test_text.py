@@ -218,7 +218,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[WaymarkError], str]] = 
     (BYTE_LEVEL, {"eos_token_id": -1}, BROKEN, "no token -1"),
     (BYTE_LEVEL, {"eot_token_id": 2**32 - 1}, BROKEN, "no token"),
     (BYTE_LEVEL, {"eos_token_id": "<s>"}, BROKEN, "no token"),
-    (BYTE_LEVEL, {"tokens": [*LETTERS, "he", "\ud800", *"туфхц"]}, BROKEN, "no UTF-8"),
+    (BYTE_LEVEL, {"tokens": [*LETTERS, "he", "\ud800", *"туфхц"]}, BROKEN, "isn't UTF-8"),
     (WITH_SCORES, {"scores": None}, BROKEN, "scores"),
     (WITH_SCORES, {"scores": [0.0] * 8}, BROKEN, "9 numbers in tokenizer.ggml.scores"),
     (WITH_SCORES, {"scores": [float("nan")] * 9}, BROKEN, "score"),
@@ -230,7 +230,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[WaymarkError], str]] = 
         BROKEN,
         "299 characters",
     ),
-    ({**BYTE_LEVEL, "tokenizer.chat_template": 3}, {}, BrokenConfigError, "no text"),
+    ({**BYTE_LEVEL, "tokenizer.chat_template": 3}, {}, BrokenConfigError, "isn't text"),
     (
         {**BYTE_LEVEL, "tokenizer.chat_template": "x" * (TEMPLATE_BYTES + 1)},
         {},

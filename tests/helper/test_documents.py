@@ -54,13 +54,13 @@ def test_no_script_of_a_pdf_runs_and_nothing_it_names_is_opened() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.pdf", b"%PDF-1.7 and nothing more", "a.pdf is damaged, or is no PDF."),
+        ("a.pdf", b"%PDF-1.7 and nothing more", "a.pdf is damaged, or isn't a PDF."),
         ("a.zip", archive({"a.txt": "words"}), "an archive"),
         ("a.docx", archive({"word/document.xml": "<w:document"}), "a.docx is damaged."),
         ("a.xlsx", archive({"xl/workbook.xml": "<x/>"}), "a.xlsx is damaged."),
         ("a.docx", b"PK\3\4 cut off", "a.docx is damaged."),
         ("a.doc", b"\xd0\xcf\x11\xe0" + bytes(64), "old Office format, or protected"),
-        ("a.bin", b"text\0and zeros", "no text, PDF, Word or Excel"),
+        ("a.bin", b"text\0and zeros", "a text, PDF, Word or Excel"),
     ],
 )
 def test_what_is_no_document_is_refused(name: str, data: bytes, words: str) -> None:

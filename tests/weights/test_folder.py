@@ -181,7 +181,7 @@ def test_an_index_maps_tensors_to_file_names(tmp_path: Path, weight_map: Any) ->
 @pytest.mark.parametrize("name", ["config.json", "a", "a.safetensors.txt", "\ud800.safetensors"])
 def test_an_index_names_weights_files_only(tmp_path: Path, name: Any) -> None:
     write_index(make_folder(tmp_path, "a.safetensors"), {"a": name})
-    with pytest.raises(BrokenWeightsError, match="is no weights file") as caught:
+    with pytest.raises(BrokenWeightsError, match="isn't a weights file") as caught:
         ModelFolder.open(tmp_path)
     assert caught.value.info().message.isprintable()
 

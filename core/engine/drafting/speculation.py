@@ -71,7 +71,7 @@ def _text_ids(prompt: Prompt) -> list[int]:
 
 
 class PromptLookup:
-    """A negative id is no text. Compares the newest places of the last pair, in a third of a suffix
+    """A negative id isn't text. Compares the newest places of the last pair, in a third of a suffix
     automaton's time and half its memory."""
 
     def __init__(self, ids: Iterable[int]) -> None:

@@ -43,26 +43,26 @@ class Settings:
     def count(self, key: str, default: int | None = None) -> int:
         found = self._value(key, default)
         if type(found) is not int or not 0 <= found <= _LARGEST:
-            raise self._fault(key, "no count")
+            raise self._fault(key, "a count")
         return found
 
     def number(self, key: str, default: float | None = None) -> float:
         """As config.json writes it: the shortest that float32 rounds to the file's."""
         found = self._value(key, default)
         if type(found) not in (int, float):
-            raise self._fault(key, "no number")
+            raise self._fault(key, "a number")
         return float(str(np.float32(found)))
 
     def flag(self, key: str, default: bool) -> bool:
         found = self._value(key, default)
         if not isinstance(found, bool):
-            raise self._fault(key, "no yes or no")
+            raise self._fault(key, "true or false")
         return found
 
     def text(self, key: str, default: str) -> str:
         found = self._value(key, default)
         if not isinstance(found, str):
-            raise self._fault(key, "no text")
+            raise self._fault(key, "text")
         return found
 
     def each(self, key: str, count: int, default: int | None = None) -> list[int]:
@@ -71,14 +71,14 @@ class Settings:
         if isinstance(found, np.ndarray):
             numbers = [int(each) for each in found[:count]] if found.dtype.kind in "iub" else []
             if len(numbers) != count or not all(0 <= each <= _LARGEST for each in numbers):
-                raise self._fault(key, f"no list of {count} counts")
+                raise self._fault(key, f"a list of {count} counts")
             return numbers
         return [self.count(key, default)] * count
 
     def numbers(self, key: str) -> list[float]:
         found = self._value(key, None)
         if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu" or len(found) > 64:
-            raise self._fault(key, "no list of numbers")
+            raise self._fault(key, "a list of numbers")
         return [float(str(np.float32(each))) for each in found]
 
     def is_list(self, key: str) -> bool:
@@ -103,8 +103,8 @@ class Settings:
             raise BrokenConfigError(f"{self.name} lacks {self.prefix}.{key}.")
         return found
 
-    def _fault(self, key: str, fault: str) -> BrokenConfigError:
-        return BrokenConfigError(f"{self.name}: the value of {self.prefix}.{key} is {fault}.")
+    def _fault(self, key: str, wanted: str) -> BrokenConfigError:
+        return BrokenConfigError(f"{self.name}: the value of {self.prefix}.{key} isn't {wanted}.")
 
     # -------------------------------------------------------------- of most families
 
@@ -112,13 +112,13 @@ class Settings:
     def num_layers(self) -> int:
         layers = self.blocks("block_count") - self.count("nextn_predict_layers", 0)
         if layers <= 0:
-            raise self._fault("block_count", "no number of layers")
+            raise self._fault("block_count", "a number of layers")
         return layers
 
     def blocks(self, key: str) -> int:
         found = self.count(key)
         if found > _MOST_LAYERS:
-            raise self._fault(key, "no number of layers")
+            raise self._fault(key, "a number of layers")
         return found
 
     @property
@@ -134,8 +134,7 @@ class Settings:
         """`end`: that of keys about some of the layers."""
         size = self.count(f"attention.key_length{end}", usual)
         if self.count(f"attention.value_length{end}", size) != size:
-            fault = "not that of the keys, which is refused"
-            raise self._fault(f"attention.value_length{end}", fault)
+            raise self._fault(f"attention.value_length{end}", "that of the keys")
         return size
 
     def check_rotates_all(self, head_dim: int, end: str = "") -> None:
@@ -186,7 +185,7 @@ class Settings:
         if tensor is None:
             return []
         if tensor.type is not GGUFType.F32 or tensor.num_bytes > _MOST_BYTES:
-            raise BrokenConfigError(f"{self.name}: {tensor.name} is no list of float32 numbers.")
+            raise BrokenConfigError(f"{self.name}: {tensor.name} isn't a list of float32 numbers.")
         try:
             with tensor.path.open("rb") as file:
                 file.seek(tensor.offset)

@@ -108,7 +108,9 @@ def _read_fp8(fields: Fields) -> Float8Format:
     if block is None:
         raise fields.unknown("weight_block_size", None)
     if not isinstance(block, list) or len(block) != 2 or not all(map(_is_size, block)):
-        raise BrokenConfigError(f'"{fields.path}.weight_block_size" in config.json is no block.')
+        raise BrokenConfigError(
+            f'"{fields.path}.weight_block_size" in config.json must be two sizes.'
+        )
     return Float8Format((block[0], block[1]))
 
 

@@ -160,7 +160,7 @@ class Float4Tensor:
         with np.errstate(divide="ignore", over="ignore"):
             largest = _LARGEST / found if self.format.divides else _LARGEST * found
             if not np.isfinite([found, largest]).all():
-                raise BrokenWeightsError(f"{name} is {found[0]}, which is no finite scale.")
+                raise BrokenWeightsError(f"{name} is {found[0]}, which isn't a finite scale.")
         return found
 
 

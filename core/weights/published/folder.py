@@ -214,7 +214,7 @@ def _inside(folder: Path, name: str) -> Path:
             f"{INDEX} names {shown(name)}, which can run code when it is opened."
         )
     if Path(name).suffix != ".safetensors" or shown(name) != name:
-        raise BrokenWeightsError(f"{INDEX} names {shown(name)}, which is no weights file.")
+        raise BrokenWeightsError(f"{INDEX} names {shown(name)}, which isn't a weights file.")
     if not (folder / name).is_file():
         raise MissingFileError(f"{folder} has no {name}.")
     return folder / name

@@ -61,7 +61,7 @@ def begin_with(
 
 
 def move(connection: sqlite3.Connection, chats: Sequence[int], folder: int | None) -> None:
-    """None, or a folder that is gone, is no folder."""
+    """None, or a folder that is gone, isn't a folder."""
     connection.executemany(
         "UPDATE chats SET folder = (SELECT id FROM folders WHERE id = ?) WHERE id = ?",
         [(folder, chat) for chat in chats],

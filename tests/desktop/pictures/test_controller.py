@@ -132,8 +132,8 @@ async def test_a_picture_that_fails_unexpectedly_is_removed(
 
     monkeypatch.setattr(pictures, "read_picture_file", fail)
     parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
-    await until(lambda: parts.chat.draft.pictures)
-    await until(lambda: not parts.chat.draft.pictures)
+    await until(lambda: parts.chat.draft.lost)
+    assert not parts.chat.draft.pictures
 
 
 async def test_a_message_whose_file_is_refused_after_enter_is_not_sent(
@@ -233,7 +233,7 @@ async def test_a_picture_that_is_missing_is_named_as_the_user_knows_it(
     file.unlink()
     parts.settings.load()
     await until(lambda: refused)
-    assert refused == ["Not added: star.png is not there any more, or is no file."]
+    assert refused == ["Not added: star.png doesn't exist any more, or isn't a file."]
     assert parts.chat.draft.pictures == []
 
 
