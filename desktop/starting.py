@@ -159,7 +159,7 @@ def _is_request(entry: os.DirEntry[str]) -> bool:
 
 
 async def ask_to_raise(data: Path) -> bool:
-    """Returns if the other process did."""
+    """Returns whether the other process did."""
     request = asking_folder(data) / f"raise-{os.getpid()}"
     try:
         os.close(create(request))

@@ -68,8 +68,8 @@ def backend(
 
     `torch` uses torch alone on a processor. `cpu` adds the compiled kernels of `library`, except in
     float32, which torch reads at memory speed. `gpu` needs Triton, and a GPU or Triton's
-    interpreter. `rows`: a packed matrix's at once; `product`: how many bfloat16 rows are
-    multiplied; `published`: matrices stay blocks of their file.
+    interpreter. `rows`: as many as a packed matrix multiplies at once; `product`: how many
+    bfloat16 rows are multiplied; `published`: matrices stay blocks of their file.
     """
     if published and not (name == "cpu" and library is not None):
         return _with_blocks(backend(name, dtype, rows, integers, library, product), name, dtype)

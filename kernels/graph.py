@@ -27,8 +27,8 @@ _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
 class Stored(NamedTuple):
-    """Cells with a step's tokens: `row` [MOST_TOKENS] int64, and `length` int32, the number of rows
-    with each; `first` is the first row at capture."""
+    """Cells that say where tokens go: `row` [MOST_TOKENS] int64, and `length` int32, the
+    number of rows with each; `first` is the first row at capture."""
 
     first: int
     row: Tensor

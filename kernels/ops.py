@@ -30,7 +30,7 @@ class Ops:
     """The operations of layers, except matrix products; by default plain torch's.
 
     Bits depend on a call's inputs and their shapes alone. Recurrent layers process prompts
-    `rows_per_part` rows at a time.
+    `rows_per_part` rows at a time, or at once if None.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor] = norms.rms_norm

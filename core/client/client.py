@@ -1,12 +1,11 @@
 """The engine as the window sees it: sends commands, and routes events to their requests.
 
-When the worker dies, open requests fail with the reason, and the next one loads the last model.
+When the worker dies, open requests fail with the reason, and the next worker loads the last model.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -88,8 +87,12 @@ class EngineClient:
         if flush and self.state is EngineState.READY and self.model is not None:
             for number in self._requests.open_numbers:
                 self.cancel(number)
-            with contextlib.suppress(TimeoutError, WaymarkError):
+            try:
                 await asyncio.wait_for(self.ask(Flush(seconds=FLUSH_S)).last(), FLUSH_PATIENCE_S)
+            except TimeoutError:
+                return await self._end(kill=True)
+            except WaymarkError:
+                pass
         await self._end(kill=False)
 
     async def kill(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import time
 from collections.abc import Callable, Sequence
@@ -111,7 +112,9 @@ class WorkerLife:
             raise EngineDiedError("The engine is not running.")
         # Before it is sent, which a stopped process delays.
         self._sent.set()
-        await self._transport.send(command)
+        # If it dies meanwhile, `died` gets the reason.
+        with contextlib.suppress(EngineDiedError):
+            await self._transport.send(command)
 
     async def _spawn(self) -> None:
         failed = "The engine could not be started: {}."

@@ -136,6 +136,10 @@ class Qwen3_5Config(Settings):  # noqa: N801
     def vision(self) -> VisionConfig | None:
         return None if self.language_model_only else self.vision_config
 
+    @property
+    def tied(self) -> bool:
+        return is_tied(self, usual=False)
+
 
 # ------------------------------------------------------------------ model
 
@@ -186,7 +190,7 @@ def build(config: Qwen3_5Config, weights: Weights, device: torch.device) -> Deco
     vision = config.vision
     scope = weights.scope("model.visual", exact=True)
     tower = VisionTower(scope, vision, device) if vision else None
-    return decoder(config.text_config, weights, device, is_tied(config, usual=False), tower)
+    return decoder(config.text_config, weights, device, config.tied, tower)
 
 
 def decoder(

@@ -84,6 +84,10 @@ class Qwen3VLConfig(Settings):
     def image_layers(self) -> int:
         return len(self.vision_config.deepstack_visual_indexes) if self.vision_config else 0
 
+    @property
+    def tied(self) -> bool:
+        return is_tied(self, usual=False)
+
 
 class Qwen3VLMoeConfig(Qwen3VLConfig):
     """The weights of a token's experts add up to one whatever "norm_topk_prob" is."""
@@ -111,7 +115,7 @@ def build(config: Qwen3VLConfig, weights: Weights, device: torch.device) -> Deco
         scope,
         device,
         text,
-        tied=is_tied(config, usual=False),
+        tied=config.tied,
         blocks=llama.blocks(text, scope),
         norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
         ropes={"full_attention": rotate},

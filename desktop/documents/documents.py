@@ -117,7 +117,9 @@ class DocumentController(Controller):
             read = partial(self._page_picture, each.path, place, each.document.source)
             self.pictures.add_bytes(draft, read, name)
         if not keeps_text:
-            self.remove(draft, number)
+            # Not lost, so a message that waits for other files is sent.
+            draft.documents.remove(each)
+            self.changed.emit(draft)
 
     def seconds(self, document: Document) -> float | None:
         """None before the model has read anything."""

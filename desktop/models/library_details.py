@@ -175,6 +175,7 @@ class MemoryTable(QWidget):
             cell.setAlignment(side)
             self._grid.addWidget(cell, line, place, side)
         cell.setText(words)
+        cell.setAccessibleName("")
         theme.set_class(cell, style)
         cell.show()
         return cell

@@ -110,8 +110,8 @@ def _with_sinks(
 def _mask(
     queries: Tensor, place: int, num_keys: int, group: int, window: int | None, *, causal: bool
 ) -> Tensor | None:
-    """[group * num_queries, num_keys], -inf where a key is hidden; None if none is. `place`: of the
-    first query among the keys."""
+    """[group * num_queries, num_keys], -inf where a key is hidden; None if none is. `place` is the
+    index of the first query among the keys."""
     num_queries = queries.shape[0]
     later = causal and num_queries > 1
     earlier = window is not None and place + num_queries > window

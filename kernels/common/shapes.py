@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """`passed` numbers behind the norm's stay as they are; a gate is silu's or, with `sigmoid`, a
+    """The `passed` numbers after `width` are not normalised; a gate is silu's or, with `sigmoid`, a
     sigmoid."""
 
     width: int
@@ -137,8 +137,8 @@ class Routing:
 
     A score is the expert's softmax share, or with `sigmoid` the sigmoid of its logit, to which a
     correction is added for the choice alone. Of equal `groups` of experts, only the `open_groups`
-    with the largest sums of two scores are considered. A weight is the score, divided by the chosen
-    scores' sum if `normalise`, times `scale`.
+    whose two best scores have the largest sums are considered. A weight is the score, divided by
+    the chosen scores' sum if `normalise`, times `scale`.
     """
 
     k: int

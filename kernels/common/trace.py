@@ -54,7 +54,7 @@ class Tracer(Protocol):
         """Write `new` [n, ..] to `rows` [tokens, ..], starting at the token's index.
 
         With a `base`, `rows` begin with that token, and with another one in a replay. Attention may
-        only read rows stored to, up to the last of these.
+        only read rows stored to, from the first to the last of these.
         """
         ...
 

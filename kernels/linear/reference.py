@@ -159,9 +159,10 @@ class WeightFormats:
     """The formats of a model's matrices: `usual` may be quantised, `exact` never.
 
     Vision towers are exact: they never see a single row. `rows_from_file`: embedding tables stay in
-    their file, because a packed head can't serve as one; it is required with `published`, which
-    makes the format of matrices that stay blocks of a file, like `BlockFormat`. `exact_invariant`
-    holds exact matrices that tokens go through, if `exact` is not batch invariant.
+    their file, because a packed head can't serve as one; required with `published`, which makes
+    the format of matrices that stay blocks of a file from the arguments of `BlockFormat`.
+    `exact_invariant` holds exact matrices that tokens go through, if `exact` is not batch
+    invariant.
     """
 
     usual: WeightFormat

@@ -1,8 +1,8 @@
 """The processor levels that kernels are compiled for, oldest first.
 
-A level includes those before it, except AVX-VNNI: processors with AVX-512 have wider instructions.
-arm64: NEON (Raspberry Pi 4), dot products (Raspberry Pi 5, Apple M1), products of 8-bit matrices
-(Apple M2, Snapdragon X).
+A level includes those before it on the same architecture, except AVX-VNNI: processors with AVX-512
+have wider instructions. arm64: NEON (Raspberry Pi 4), dot products (Raspberry Pi 5, Apple M1),
+products of 8-bit matrices (Apple M2, Snapdragon X).
 """
 
 from __future__ import annotations

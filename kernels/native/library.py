@@ -1,7 +1,7 @@
 """Loads, calls and records the compiled kernels.
 
-calls.h is the only description of a call; its structs are read here. The thread pool takes one call
-at a time.
+calls.h is the only description of a call; its structs are read here. Calls release Python's lock.
+The thread pool takes one call at a time.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def squared_relu(inputs: Tensor) -> Tensor:
 
 
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
-    """`attended` [n, num_heads, head_dim] times the sigmoid of a gate for each number or head, [n,
-    num_heads, 1]."""
+    """`attended` [n, num_heads, head_dim] times the sigmoid of a gate for each number, or of one
+    for each head, [n, num_heads, 1]."""
     return attended * torch.sigmoid(gate)
 
 

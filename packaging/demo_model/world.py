@@ -67,7 +67,7 @@ def is_held_out(scene: Scene) -> bool:
 
 
 def draw_scene_from(rng: random.Random, held_out: bool) -> Scene:
-    """A scene of one to MOST_THINGS things in different cells, of a split."""
+    """A scene of one to MOST_THINGS things in different cells, held out or not."""
     while True:
         count = rng.randint(1, MOST_THINGS)
         cells = sorted(rng.sample(range(len(PLACES)), count))

@@ -14,7 +14,7 @@ import pytest
 
 from core import watchdog
 from core.api.chat import Conversation, TextPart, UserMessage
-from core.api.commands import ClearCache, Flush, Generate
+from core.api.commands import ClearCache, CountTokens, Flush, Generate
 from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
@@ -245,6 +245,25 @@ def test_a_worker_that_does_not_write_is_not_waited_for(monkeypatch: pytest.Monk
     play(scene)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
+def test_H6_closing_waits_once_for_a_worker_that_stood_still_at_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "FLUSH_PATIENCE_S", 0.05)
+    monkeypatch.setattr(life, "STOP_PATIENCE_S", 2 * LIMIT_S)
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        pid = client.worker_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await client.close()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    play(scene)
+
+
 def test_a_killed_engine_writes_nothing_and_stays_closed(tmp_path: Path) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("fine"))
@@ -312,6 +331,26 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         assert (await answer.last()).bytes is None
 
     assert EngineState.RESTARTING not in play(scene).states
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
+def test_H5_an_engine_that_stood_still_at_rest_is_replaced_at_the_next_request(
+    fast_ticks: None,
+) -> None:
+    """It is not pinged at rest, and its pipe can't take the whole request."""
+
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("fine"))
+        pid = client.worker_pid
+        assert pid is not None
+        await watch.until(lambda: not client._life._sent.is_set())
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(EngineError, match="did not answer"):
+            await client.ask(CountTokens(text="x" * 2**20)).last()
+        await watch.until(lambda: client.model is not None)
+        assert client.worker_pid != pid
+
+    play(scene)
 
 
 def test_an_idle_engine_is_not_pinged(fast_ticks: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import errno
 import json
@@ -152,6 +153,15 @@ def test_pictures_that_a_killed_server_left_are_deleted(tmp_path: Path) -> None:
     left.write_bytes(b"a picture")
     Pictures(tmp_path)
     assert not left.exists()
+
+
+def test_the_number_of_tiny_pictures_is_bounded(tmp_path: Path) -> None:
+    pictures = Pictures(tmp_path, most_bytes=40_000)
+    for width in range(1, 5):
+        data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(width)).decode()
+        with pictures.releasing([pictures.put(data, "image")]):
+            pass
+    assert sum(each.is_file() for each in tmp_path.rglob("*")) == 2
 
 
 def test_a_folder_that_can_not_be_used_is_said_to_the_window(tmp_path: Path) -> None:

@@ -116,6 +116,10 @@ class Gemma3Config(Settings):
     def side(self) -> int:
         return math.isqrt(self.mm_tokens_per_image)
 
+    @property
+    def tied(self) -> bool:
+        return is_tied(self, usual=True)
+
 
 # ------------------------------------------------------------------ model
 
@@ -157,7 +161,7 @@ def build(config: Gemma3Config, weights: Weights, device: torch.device) -> Decod
         scope,
         device,
         text,
-        tied=is_tied(config, usual=True),
+        tied=config.tied,
         blocks=[_block(text, *each) for each in scope.layers(text.types)],
         norm=ZeroCentredRMSNorm(scope.scope("norm"), width, text.rms_norm_eps),
         ropes={

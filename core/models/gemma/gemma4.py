@@ -189,6 +189,10 @@ class Gemma4Config(Settings):
             return {"text_config": values}
         return given
 
+    @property
+    def tied(self) -> bool:
+        return is_tied(self, usual=True)
+
 
 # ------------------------------------------------------------------ model
 
@@ -257,7 +261,7 @@ def _block(config: TextConfig, weights: Weights, layer: int) -> HybridBlock:
 def build(config: Gemma4Config, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
     tower = VisionTower(weights, vision, text.hidden_size) if vision else None
-    return decoder(text, weights, device, is_tied(config, usual=True), tower)
+    return decoder(text, weights, device, config.tied, tower)
 
 
 def decoder(

@@ -13,7 +13,7 @@ from core.layers.linear import Linear
 from core.layers.norm import LayerNorm
 from core.models.decoder import Decoder, Family
 from core.models.gemma import gemma4
-from core.models.settings import Count, Positive, Settings, is_tied
+from core.models.settings import Count, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import NormShape
 
@@ -90,7 +90,7 @@ class PixelEmbedder:
 def build(config: Gemma4UnifiedConfig, weights: Weights, device: torch.device) -> Decoder:
     text, vision = config.text_config, config.vision_config
     tower = PixelEmbedder(weights, vision, text.hidden_size) if vision else None
-    return gemma4.decoder(text, weights, device, is_tied(config, usual=True), tower)
+    return gemma4.decoder(text, weights, device, config.tied, tower)
 
 
 FAMILY = Family("Gemma4UnifiedModel", Gemma4UnifiedConfig, build, gemma4.published_names)

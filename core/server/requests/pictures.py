@@ -16,6 +16,7 @@ from core.client.blobs import BlobStore
 from core.server.requests.refusals import Refusal
 
 MOST_BYTES = 2**30
+_LEAST_BYTES = 2**14  # that a file counts, so that their number is bounded too
 _DATA = "data:"
 
 
@@ -62,7 +63,7 @@ class Pictures:
             except OSError as error:
                 words = f"This picture can't be stored: {error.strerror}."
                 raise Refusal(words, field, status=503) from None
-            self._sizes[digest] = len(data)
+            self._sizes[digest] = max(len(data), _LEAST_BYTES)
             self._sizes.move_to_end(digest)
             self._used[digest] += 1
             self._drop_old()

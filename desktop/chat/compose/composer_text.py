@@ -98,6 +98,7 @@ class ComposerText(LongText):
     def gave_away(self, text: str) -> bool:
         if len(text) <= LONG_PASTE:
             return False
+        self._undone.clear()
         self.textCursor().removeSelectedText()
         self.text_given.emit(text)
         return True

@@ -206,6 +206,13 @@ async def test_attaching_a_text_is_undone_and_redone_between_what_was_typed_befo
     assert field.toPlainText() == ""
     QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert field.toPlainText() == "replaced"
+    field.moveCursor(QTextCursor.MoveOperation.End)
+    await pasted(app, LONG)
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    # Whatever is attached ends what can be redone.
+    await pasted(app, LONG.upper())
+    QTest.keySequence(field, QKeySequence(QKeySequence.StandardKey.Redo))
+    assert ["".join(each.parts) for each in draft.ready_documents()] == [LONG.upper()]
 
 
 async def test_a_pasted_text_is_kept_while_another_document_is_read_and_waymark_is_closed(
@@ -345,7 +352,7 @@ async def test_pages_are_read_as_pictures(app: App, engine: FakeEngine, tmp_path
     find(app, DocumentChip, "documentChip").pages_asked.emit(False)
     await until(lambda: len(draft.pictures) == 2 and draft.complete)
     assert [each.name for each in draft.pictures] == ["a.pdf, page 1", "a.pdf, page 3"]
-    assert draft.documents == []
+    assert draft.documents == [] and not draft.lost
     message = (await send(app, engine, "Look.")).conversation.messages[-1]
     assert isinstance(message, UserMessage)
     assert [type(part) for part in message.content] == [ImagePart, ImagePart, TextPart]

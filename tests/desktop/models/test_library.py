@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import QFileSystemWatcher, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QDialog, QLineEdit, QMenu
+from pytestqt.qtbot import QtBot
 
 from core.api.errors import EngineDiedError, MissingFileError
 from core.client.client import EngineClient
@@ -22,7 +23,9 @@ from core.loading.registry import FAMILIES
 from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.models import library as library_module
+from desktop.models.fits import Memory
 from desktop.models.library import Place
+from desktop.models.library_details import MemoryTable
 from desktop.models.library_dialog import LibraryDialog
 from desktop.models.library_list import family_name
 from desktop.models.moving import Removal, TrashError, plan_move, plan_removal, trash
@@ -416,6 +419,17 @@ async def test_a_folder_with_dots_in_its_name_is_shown(
         dialog.view.setCurrentIndex(dialog.list.index(row))
         press(app, "libraryReveal")
     assert revealed == [path, file.parent]
+
+
+def test_cells_of_the_memory_table_are_spoken_as_they_are_shown(qtbot: QtBot) -> None:
+    table = MemoryTable()
+    qtbot.addWidget(table)
+    for context in (40_000, 4_096):
+        table.show_facts(facts("a", context=context), Memory(GB, GB))
+    spoken = [cell.accessibleName() for cell in table._cells.values() if not cell.isHidden()]
+    assert [each.partition(":")[0] for each in spoken if each] == [
+        f"{name} with 4,096 tokens" for name in ("bfloat16", "int8", "int4")
+    ]
 
 
 def test_every_family_has_the_name_that_its_makers_write() -> None:
