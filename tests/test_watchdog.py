@@ -54,6 +54,13 @@ def test_whoever_moves_or_rests_is_alive(moves: list[bool]) -> None:
         assert watchdog.tick() is Health.ALIVE
 
 
+def test_rest_ends_a_step_that_made_no_progress() -> None:
+    watchdog = Watchdog()
+    seconds_until(watchdog, Health.SILENT, beat())
+    watchdog.heard(beat(busy=False))
+    assert seconds_until(watchdog, Health.SILENT, beat()) > 2 * TICK_S
+
+
 def test_one_beat_brings_it_back() -> None:
     watchdog = Watchdog()
     watchdog.heard(beat())

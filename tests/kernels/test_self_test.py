@@ -85,7 +85,8 @@ def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
 def with_op(name: str, op: Callable[..., Any]) -> Backend:
     """A backend of honest operations but for one."""
     others: dict[str, Any] = {each: honest(each) for each in TRIED}
-    return Backend("odd", REFERENCE.formats, replace(PLAIN_OPS, **{**others, name: op}))
+    formats = replace(REFERENCE.formats, batch_invariant="always")
+    return Backend("odd", formats, replace(PLAIN_OPS, **{**others, name: op}))
 
 
 def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, why: str) -> None:
@@ -93,7 +94,7 @@ def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, 
     assert getattr(found.ops, name) is getattr(PLAIN_OPS, name)
     others = [each for each in TRIED if each != name]
     assert all(getattr(found.ops, each) is getattr(backend.ops, each) for each in others)
-    assert found.name == f"odd, plain {name}"
+    assert found.name == f"odd, plain {name}" and found.formats.batch_invariant == "never"
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert name in record.getMessage() and why in record.getMessage()

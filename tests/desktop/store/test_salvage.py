@@ -199,6 +199,16 @@ def test_H7_a_lost_message_is_marked_where_it_was(path: Path, qloop: Loop) -> No
         assert queued[-1] == (None,)
 
 
+def test_H7_a_draft_that_was_sent_does_not_come_back_from_a_backup(path: Path, qloop: Loop) -> None:
+    back_up(path)
+    lose(path, "DELETE FROM drafts", "DELETE FROM messages WHERE text LIKE '%answer 2.2%'")
+    with opened(path) as database:
+        assert "restored from the backup" in database.notice
+        assert texts_of(paths_of(database, qloop)[f"{SECRET} title 2"]) == shown(2)
+        left = qloop.run(database.run(lambda c: c.execute("SELECT text FROM drafts").fetchall()))
+    assert left == []
+
+
 @pytest.mark.parametrize(
     "change",
     [
