@@ -179,7 +179,7 @@ def test_a_picture_that_is_gone_is_named(
             machine.ask([user(broken, "What is it?")])
     # In a store a file is named by its digest, which says nothing to anybody.
     named = gone.model_copy(update={"name": "star.png"})
-    with pytest.raises(ImageUnreadableError, match=r"^star\.png is not there"):
+    with pytest.raises(ImageUnreadableError, match=r"^star\.png doesn't exist"):
         machine.ask([user(named, "What is it?")])
     machine.same_as_cold([user(picture(1), "What is it?")])
 
