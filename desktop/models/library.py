@@ -69,7 +69,7 @@ class Place:
 
     @property
     def sources(self) -> list[str]:
-        """The real paths, but one for all snapshots of a repository in the hub's cache."""
+        """One for all snapshots of a repository."""
         folders = (each.path.parent for each in self.models)
         pairs = zip(folders, self.files, strict=True)
         return [str(folder) if folder.name == SNAPSHOTS else file for folder, file in pairs]
@@ -171,10 +171,10 @@ class LibraryController(QObject):
         self.survey()
 
     async def find(self) -> list[FoundModel]:
-        """Reads names only. A model opened by its path is left out if another place has its file or
-        a snapshot of its repository."""
+        """Reads names only."""
         *places, opened = await self._find()
         known = {each for place in places for each in place.sources}
+        # An older snapshot that was opened by its path isn't named again.
         left = zip(opened.models, opened.sources, strict=True)
         found = [each for place in places for each in place.models]
         return [*found, *(each for each, source in left if source not in known)]

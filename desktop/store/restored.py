@@ -66,8 +66,8 @@ def digests(folders: Folders) -> set[str]:
 
 
 def take(folders: Folders) -> str | None:
-    """Returns the name that the chats from before have now, '' if there were none, None if nothing
-    was restored; call before the file of chats is opened. Raises OSError."""
+    """Returns the new name of the chats from before, '' without any, None if nothing was restored;
+    call before the file of chats is opened. Raises OSError."""
     discard(folders)
     new, settings = complete(folders), _settings(folders)
     if not new.exists():
@@ -87,7 +87,6 @@ def take(folders: Folders) -> str | None:
 
 
 def words_of(aside: str | None) -> str:
-    """'' if nothing was restored."""
     if aside is None:
         return ""
     if not aside:

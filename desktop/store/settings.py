@@ -202,7 +202,7 @@ class AppSettings(Settings):
         return chosen._recalled(path)
 
     def switched_back(self, path: str) -> AppSettings:
-        """After a failed load: a model that never ran isn't remembered."""
+        """A model that never ran isn't remembered."""
         back = self.switched(path)
         ran = self.choices_of(self.model.path).chosen
         return back if ran else back.model_copy(update={"library": self.library})

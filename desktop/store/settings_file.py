@@ -69,7 +69,7 @@ class SettingsFile:
 
 
 def language_of(path: Path) -> str:
-    """Of the window; "system" for settings that can't be read."""
+    """Returns "system" if they can't be read."""
     with contextlib.suppress(OSError, NotRegularFileError, RecursionError, ValueError):
         stored = json.loads(read_regular(path).decode())
         if isinstance(stored, dict) and isinstance(window := stored.get("window"), dict):

@@ -56,6 +56,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Waymark")
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
+        # Before the menu bar, which keeps its first font until it is shown.
         self._dress()
         self._leaving = False
         # How far the wheel was turned with Ctrl since the text size last changed.
@@ -343,7 +344,6 @@ class MainWindow(QMainWindow):
         self.context.show_view(self._parts.context.view)
 
     def _dress(self) -> None:
-        """Before there are widgets too: a menu bar that was never shown keeps its first font."""
         window = self._parts.settings.settings.window
         if window.theme != theme.signals().choice:
             theme.force(cast(QApplication, QApplication.instance()), window.theme)
