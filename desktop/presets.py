@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from desktop.chat.shown_chat import ShownChat
 from desktop.i18n import tr
@@ -15,7 +15,7 @@ from desktop.store.settings import AppSettings, Preset, PresetSettings
 from desktop.store.tables.records import Begin, Folder
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, Label, named, unshortcut
+from desktop.widgets.plain import Button, ElidedBox, Label, named, unshortcut
 
 
 class ChatSettings(QObject):
@@ -202,7 +202,7 @@ class PresetsBox(QWidget):
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__()
         self._settings = settings
-        self._box = named(QComboBox(), "presetBox", tr("Presets"))
+        self._box = named(ElidedBox(), "presetBox", tr("Presets"))
         self._box.setPlaceholderText(tr("No presets yet"))
         self._box.currentIndexChanged.connect(lambda _: self._enable())
         self._use = self._button("presetUse", tr("Use in this chat"))

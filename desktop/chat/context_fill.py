@@ -137,6 +137,8 @@ def fill_words(fill: ContextFill, model: ModelInfo) -> str:
         "Nothing is deleted. To continue, start a new chat from a summary, or leave out the oldest "
         "turns, which stay here for you to read."
     )
+    if not fill.can_drop:
+        ways_on = tr("Nothing is deleted. To continue, start a new chat from a summary.")
     if fill.refused:
         text = tr("There is no room for the last message in the context of {limit} tokens.")
         return f"{text.format(limit=format_count(fill.limit))} {ways_on}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.api.model_info import ModelInfo
 from core.api.stats import RequestStats
@@ -25,7 +25,16 @@ from desktop.store.tables.records import Attachment, Document, Picture
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.layouts import column, row, scrolled
-from desktop.widgets.plain import Button, ElidedLabel, Label, fit_box, named, set_tip, text_box
+from desktop.widgets.plain import (
+    Button,
+    ElidedBox,
+    ElidedLabel,
+    Label,
+    fit_box,
+    named,
+    set_tip,
+    text_box,
+)
 
 WIDTH, HEIGHT, MESSAGE_HEIGHT = 980, 660, 76
 
@@ -59,8 +68,8 @@ class CompareDialog(Dialog):
         self._stop = self.button("compareStop", tr("Stop"), compare.stop)
         self._said = Label(name="compareWords", style="muted small", wraps=True)
         self.choices = (
-            named(QComboBox(), "compareFirst", tr("First model")),
-            named(QComboBox(), "compareSecond", tr("Second model")),
+            named(ElidedBox(), "compareFirst", tr("First model")),
+            named(ElidedBox(), "compareSecond", tr("Second model")),
         )
         self.sides = (SideView(), SideView())
         self._build()

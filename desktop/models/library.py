@@ -12,7 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
 from core.api.errors import SlowFileError, WaymarkError
-from core.api.model_info import HEADROOM_BYTES, ModelInfo
+from core.api.model_info import HEADROOM_BYTES, SNAPSHOTS, ModelInfo
 from core.gguf.library import SUFFIX, FoundModel
 from core.library.client import LibraryClient
 from core.library.messages import Described, Device, ModelFacts
@@ -66,6 +66,13 @@ class Place:
     models: tuple[FoundModel, ...] = ()
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> list[str]:
+        """One for all snapshots of a repository."""
+        folders = (each.path.parent for each in self.models)
+        pairs = zip(folders, self.files, strict=True)
+        return [str(folder) if folder.name == SNAPSHOTS else file for folder, file in pairs]
 
     def without(self, paths: set[Path]) -> Place:
         kept = [at for at, each in enumerate(self.models) if each.path not in paths]
@@ -165,7 +172,12 @@ class LibraryController(QObject):
 
     async def find(self) -> list[FoundModel]:
         """Reads names only."""
-        return [each for place in await self._find() for each in place.models]
+        *places, opened = await self._find()
+        known = {each for place in places for each in place.sources}
+        # An older snapshot that was opened by its path isn't named again.
+        left = zip(opened.models, opened.sources, strict=True)
+        found = [each for place in places for each in place.models]
+        return [*found, *(each for each, source in left if source not in known)]
 
     async def _find(self) -> list[Place]:
         settings = self._settings.settings

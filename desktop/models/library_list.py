@@ -51,7 +51,7 @@ class LibraryList(QAbstractListModel):
 
     def row_of(self, path: str) -> int:
         """-1 if it isn't shown."""
-        return next((row for row, each in enumerate(self.shown) if each.path == path), -1)
+        return next((row for row, each in enumerate(self.shown) if each.has(path)), -1)
 
     def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
         return 0 if parent.isValid() else len(self.shown)

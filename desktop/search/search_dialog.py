@@ -36,7 +36,7 @@ from desktop.search.search import MOST_HITS, SearchController
 from desktop.store.tables.fields import storable
 from desktop.widgets.dialogs import Dialog, come_up
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, fit_box, named
+from desktop.widgets.plain import Button, ElidedBox, Label, fit_box, named
 from desktop.widgets.plain_text import shortened, utf16_length
 from desktop.widgets.search_field import SearchField
 from desktop.widgets.two_lines import AnyIndex, set_up
@@ -75,7 +75,7 @@ class SearchDialog(Dialog):
         ):
             self._when.addItem(words, days)
         self._model = fit_box(
-            named(QComboBox(), "searchModel", tr("The model that wrote it")), BOX_LETTERS
+            named(ElidedBox(), "searchModel", tr("The model that wrote it")), BOX_LETTERS
         )
         self._model.addItem(tr("Any model"), "")
         self._chat = fit_box(named(QComboBox(), "searchChat", tr("The chat it is in")), BOX_LETTERS)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QStyle,
-    QStyleOptionComboBox,
-    QWidget,
-)
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
 from core.api.model_info import ModelInfo
 from desktop import theme
@@ -24,21 +19,7 @@ from desktop.numbers import (
 from desktop.settings.settings import SettingsController
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.layouts import column, row
-from desktop.widgets.plain import Button, Label, fit_box, named, set_tip
-
-# Free space of the style around the text.
-ROOM_PX = 4
-
-
-class FolderBox(QComboBox):
-    def initStyleOption(self, option: QStyleOptionComboBox) -> None:
-        super().initStyleOption(option)
-        box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
-        room = self.style().subControlRect(box, option, words, self).width() - ROOM_PX
-        elided = self.fontMetrics().elidedText(
-            option.currentText, Qt.TextElideMode.ElideRight, room
-        )
-        option.currentText = elided
+from desktop.widgets.plain import Button, ElidedBox, Label, fit_box, named, set_tip
 
 
 class ModelBox(QWidget):
@@ -49,7 +30,7 @@ class ModelBox(QWidget):
         self._settings = settings
         # The last error, and how many folders had been chosen by then.
         self._told = ("", 0)
-        self._folders = fit_box(named(FolderBox(), "modelFolder", tr("Model folder")), 8)
+        self._folders = fit_box(named(ElidedBox(), "modelFolder", tr("Model folder")), 8)
         self._folders.activated.connect(self._on_folder)
         self.browse = IconButton("folder", tr("Choose a model folder"), name="browseModel")
         self._load = Button(tr("Load"), name="loadModel")

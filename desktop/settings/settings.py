@@ -195,7 +195,7 @@ class SettingsController(QObject):
             settings = self.settings.without_recent(failed.path)
             if kept_path(failed.path) == settings.model.path:
                 # No other model was chosen meanwhile.
-                settings = settings.switched(self.kept_path)
+                settings = settings.switched_back(self.kept_path)
             self._put(settings)
         self.changed.emit()
 

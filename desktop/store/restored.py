@@ -65,13 +65,13 @@ def digests(folders: Folders) -> set[str]:
     return found
 
 
-def take(folders: Folders) -> str:
-    """Returns a message, '' if there was nothing; call before the file of chats is opened. Raises
-    OSError."""
+def take(folders: Folders) -> str | None:
+    """Returns the new name of the chats from before, '' without any, None if nothing was restored;
+    call before the file of chats is opened. Raises OSError."""
     discard(folders)
     new, settings = complete(folders), _settings(folders)
     if not new.exists():
-        return ""
+        return None
     if settings.exists():
         if folders.settings_file.exists():
             kept = backups.unused(folders.settings_file, backups.ASIDE)
@@ -79,13 +79,20 @@ def take(folders: Folders) -> str:
         rename(settings, folders.settings_file)
     if not any(Path(f"{folders.database}{each}").exists() for each in ("", *backups.COMPANIONS)):
         rename(new, folders.database)
-        return tr("The backup is restored.")
+        return ""
     _empty_log(folders.database)
     aside = backups.set_aside(folders.database)
     rename(new, folders.database)
-    return tr("The backup is restored. The chats from before are kept as {name}.").format(
-        name=aside.name
-    )
+    return aside.name
+
+
+def words_of(aside: str | None) -> str:
+    if aside is None:
+        return ""
+    if not aside:
+        return tr("The backup is restored.")
+    words = tr("The backup is restored. The chats from before are kept as {name}.")
+    return words.format(name=aside)
 
 
 def _empty_log(path: Path) -> None:

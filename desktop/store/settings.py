@@ -201,6 +201,12 @@ class AppSettings(Settings):
         chosen = kept.model_copy(update={"model": kept.model.model_copy(update={"path": path})})
         return chosen._recalled(path)
 
+    def switched_back(self, path: str) -> AppSettings:
+        """A model that never ran isn't remembered."""
+        back = self.switched(path)
+        ran = self.choices_of(self.model.path).chosen
+        return back if ran else back.model_copy(update={"library": self.library})
+
     def choices_of(self, path: str) -> ModelChoices:
         found = (each for each in self.library.models if each.path == path)
         return next(found, ModelChoices(path=path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -16,7 +17,7 @@ from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
 from desktop.i18n import tr
 from desktop.store import backups
-from desktop.store.settings import AppSettings, Read
+from desktop.store.settings import AppSettings, Read, WindowSettings
 
 Tree: TypeAlias = dict[str, Any]
 
@@ -65,6 +66,15 @@ class SettingsFile:
         except OSError:
             return words
         return f"{words} " + tr("The old file is kept as {}.").format(kept.name)
+
+
+def language_of(path: Path) -> str:
+    """Returns "system" if they can't be read."""
+    with contextlib.suppress(OSError, NotRegularFileError, RecursionError, ValueError):
+        stored = json.loads(read_regular(path).decode())
+        if isinstance(stored, dict) and isinstance(window := stored.get("window"), dict):
+            return read_settings(WindowSettings(), window, []).language
+    return WindowSettings().language
 
 
 def read_settings(default: Read, stored: Tree, lost: list[str], place: str = "") -> Read:

@@ -28,6 +28,8 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QPlainTextEdit,
     QPushButton,
+    QStyle,
+    QStyleOptionComboBox,
     QToolButton,
     QToolTip,
     QWidget,
@@ -46,6 +48,8 @@ LONGEST_LABEL = 4_000
 LONGEST_LINE = 80
 # More than the widest window shows.
 LONGEST_ELIDED = 500
+# Free space of the style around the text of a box.
+ROOM_PX = 4
 
 
 class Label(QLabel):
@@ -161,6 +165,17 @@ class Button(QPushButton):
 class ToolButton(QToolButton):
     def set_words(self, words: str) -> None:
         self.setText(unshortcut(words))
+
+
+class ElidedBox(QComboBox):
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:
+        super().initStyleOption(option)
+        box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(box, option, words, self).width() - ROOM_PX
+        elided = self.fontMetrics().elidedText(
+            option.currentText, Qt.TextElideMode.ElideRight, room
+        )
+        option.currentText = elided
 
 
 def named(widget: Named, name: str, spoken: str = "") -> Named:

@@ -56,6 +56,8 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Waymark")
         self.setWindowIcon(theme.icon("waymark", "accent"))
         self._parts = parts
+        # Before the menu bar, which keeps its first font until it is shown.
+        self._dress()
         self._leaving = False
         # How far the wheel was turned with Ctrl since the text size last changed.
         self._turned = 0
@@ -341,13 +343,17 @@ class MainWindow(QMainWindow):
     def _show_context(self) -> None:
         self.context.show_view(self._parts.context.view)
 
-    def _follow_settings(self) -> None:
+    def _dress(self) -> None:
         window = self._parts.settings.settings.window
         if window.theme != theme.signals().choice:
             theme.force(cast(QApplication, QApplication.instance()), window.theme)
         if window.text_size != theme.signals().text_size:
             theme.set_text_size(window.text_size)
-        set_shortcuts(self.actions_by_name, window.shortcuts, self.menuBar().actions())
+
+    def _follow_settings(self) -> None:
+        self._dress()
+        shortcuts = self._parts.settings.settings.window.shortcuts
+        set_shortcuts(self.actions_by_name, shortcuts, self.menuBar().actions())
 
     def _on_focus(self, _old: QWidget | None, new: QWidget | None) -> None:
         if new is None and not self._leaving:

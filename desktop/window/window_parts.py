@@ -46,7 +46,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store import restored
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.settings_file import SettingsFile
+from desktop.store.settings_file import SettingsFile, language_of
 from desktop.store.tables import replies
 from desktop.store.tables.errors import StoreError
 from desktop.store.tables.records import Reply
@@ -69,11 +69,13 @@ class WindowParts(QObject):
         super().__init__()
         self.folders = folders
         try:
-            # A message if a backup was restored.
-            self.restored = restored.take(folders)
+            aside = restored.take(folders)
         except OSError as error:
             words = tr("A restored backup can't be put in place: {reason}.")
             raise StoreError(words.format(reason=error.strerror)) from error
+        # What follows may make messages.
+        use_language(language_of(folders.settings_file))
+        self.restored = restored.words_of(aside)
         self.database = Database(folders.database)
         try:
             self._make(folders, engine)
@@ -90,7 +92,6 @@ class WindowParts(QObject):
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
-        use_language(self.settings.settings.window.language)
         blobs = BlobStore(folders.pictures)
         self.secrets = Secrets()
         self.remote = RemoteController(self.tasks, self.settings, self.secrets, folders)

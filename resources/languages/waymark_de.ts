@@ -392,6 +392,10 @@
         <translation>Nichts wird gelöscht. Um weiterzumachen, beginnen Sie einen neuen Chat aus einer Zusammenfassung, oder lassen Sie die ältesten Beiträge weg; sie bleiben hier lesbar.</translation>
     </message>
     <message>
+        <source>Nothing is deleted. To continue, start a new chat from a summary.</source>
+        <translation>Nichts wird gelöscht. Um weiterzumachen, beginnen Sie einen neuen Chat aus einer Zusammenfassung.</translation>
+    </message>
+    <message>
         <source>There is no room for the last message in the context of {limit} tokens.</source>
         <translation>Für die letzte Nachricht ist im Kontext von {limit} Token kein Platz.</translation>
     </message>

@@ -16,9 +16,11 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollArea, QSizePolicy, QWidget
 
 from desktop.i18n import LANGUAGES_FOLDER, tr, use_language
+from desktop.store import restored
+from desktop.store.database import open_database
 from desktop.store.folders import Folders
 from desktop.store.settings import AppSettings, WindowSettings
-from desktop.store.settings_file import SettingsFile
+from desktop.store.settings_file import SettingsFile, language_of
 from tests.desktop.conftest import OpenApp
 from tests.desktop.hands import child, settle
 from tests.desktop.models.test_library import library, model
@@ -152,3 +154,21 @@ def is_cut(widget: QWidget) -> bool:
     if widget.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored:
         return False  # it elides its text
     return widget.width() < widget.minimumSizeHint().width()
+
+
+@pytest.mark.usefixtures("english_after")
+async def test_messages_of_the_start_are_in_the_chosen_language(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    open_database(restored.unfinished(folders)).close()
+    restored.finish(folders, AppSettings(window=WindowSettings(language="de")))
+    app = await open_app()
+    assert app.parts.restored == "Die Sicherung ist wiederhergestellt."
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"window": 1}', '{"window": {"language": 1}}'])
+def test_unreadable_settings_have_the_language_of_the_system(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "settings.json"
+    assert language_of(path) == "system"
+    path.write_text(content)
+    assert language_of(path) == "system"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import json
 
-from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QStyleOptionComboBox,
+)
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
@@ -114,6 +120,17 @@ async def test_a_preset_bundles_and_new_chats_begin_with_the_default_one(
     assert app.parts.chat.own == {}
     press(app, "toastAction")
     assert app.parts.chat.own == values
+
+
+async def test_a_long_name_of_a_preset_is_elided(app: App) -> None:
+    opened(app)
+    name = "A preset with a name that is longer than its box"
+    app.parts.chat_settings.save(name, with_model=False)
+    box = find(app, QComboBox, "presetBox")
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    assert option.currentText.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert box.currentText() == name
 
 
 async def test_presets_and_own_values_survive_a_restart(

@@ -101,6 +101,12 @@ def test_at_the_end_it_says_so_more_strongly(last: Reply, words: str) -> None:
     assert fill.full and words in fill_words(fill, MODEL)
 
 
+def test_a_single_turn_that_fills_the_context_can_not_be_left_out() -> None:
+    single, two = fill_of(chat(reply(400, 700, 0)), LIMIT), fill_of(chat(*TWO), LIMIT // 2)
+    assert single.full and "from a summary." in fill_words(single, MODEL)
+    assert two.full and "leave out the oldest turns" in fill_words(two, MODEL)
+
+
 def test_of_a_message_that_is_too_long_by_itself_no_leaving_out_is_offered() -> None:
     single, last = fill_of(chat(refused(5_000)), LIMIT), fill_of(chat(*TWO, refused(1_800)), LIMIT)
     assert last.costs == (100, 200, 130, 150, 1_200, 0)

@@ -292,7 +292,7 @@ def test_a_start_that_is_killed_loses_nothing(
         with closing(open_database(path)) as connection:
             titles.append([each.title for each in chats.listed(connection)])
     assert titles == [["new"], ["old"], ["old"]]
-    assert restored.take(folders) == ""
+    assert restored.take(folders) is None
 
 
 def test_a_kill_before_the_end_leaves_what_was_there(folders: Folders) -> None:
@@ -301,7 +301,7 @@ def test_a_kill_before_the_end_leaves_what_was_there(folders: Folders) -> None:
     with closing(open_database(restored.unfinished(folders))) as connection:
         chats.create(connection, "half")
     before = files(folders.data)
-    assert restored.take(folders) == ""
+    assert restored.take(folders) is None
     assert files(folders.data) == before - {"chats.restoring.db"}
 
 

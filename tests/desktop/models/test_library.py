@@ -311,6 +311,28 @@ async def test_models_opened_by_their_paths_are_listed(
     assert offered == [OURS, "Mine", "Other folders", "Later", "File", "Theirs"]
 
 
+async def test_an_older_snapshot_opened_by_its_path_is_in_the_lists_once(
+    app: App, engine: FakeEngine, home: Path
+) -> None:
+    repository = home / ".cache" / "huggingface" / "hub" / "models--Org--Cached"
+    old, new = (model(repository / "snapshots" / name) for name in ("aa", "bb"))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("bb")
+    model(home / "models" / "Added")
+    same = {str(old): "same", str(new): "same"}
+    await library(app, lambda path: facts(path, digest=same.get(path, "")))
+    app.parts.settings.set_model_path(str(old))
+    app.parts.settings.load()
+    await until(lambda: app.parts.settings.kept_path == str(old))
+    app.parts.library.add_folder(str(home / "models"))
+    dialog = opened(app)
+    await until(lambda: names(dialog) == ["Added", "Org/Cached"])
+    current = dialog.current()
+    assert current is not None and current.path == str(new) and current.has(str(old))
+    shown = [each.path for each in await app.parts.library.find()]
+    assert shown == [new, home / "models" / "Added"]
+
+
 @pytest.mark.slow
 async def test_H8_two_thousand_models_never_block_the_window(
     open_app: OpenApp, folders: Folders, home: Path

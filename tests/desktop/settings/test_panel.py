@@ -333,6 +333,9 @@ async def test_a_folder_that_failed_leaves_the_recent_ones_unless_memory_alone_w
     await until(lambda: trouble(app))
     assert "config.json is missing" in words(app, "modelWords")
     assert recent(app) == ["/models/good"]
+    # A model that never ran is in no list.
+    remembered = app.parts.settings.settings.library.models
+    assert "/models/broken" not in [each.path for each in remembered]
     # The model that has stayed is what is set; the other is back in the list once it loads.
     assert app.parts.settings.settings.model.path == "/models/good"
     app.parts.settings.set_model_path("/models/broken")

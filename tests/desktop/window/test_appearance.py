@@ -40,6 +40,7 @@ async def test_theme_and_text_size_are_chosen_at_once_and_kept(
     theme.force(qapp, "light")
     theme.set_text_size(100)
     assert qapp.font().pointSizeF() == usual
-    await open_app()
+    app = await open_app()
     assert theme.signals().scheme == "dark"
-    assert qapp.font().pointSizeF() == pytest.approx(1.5 * usual)
+    for font in (qapp.font(), app.window.menuBar().font()):
+        assert font.pointSizeF() == pytest.approx(1.5 * usual)
