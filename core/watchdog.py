@@ -1,8 +1,8 @@
 """Watchdog of the engine's process: progress, and when to replace the process.
 
-The computing thread counts what it finishes. While an answer is awaited, the window pings every two
-seconds, and the thread that reads commands answers with that count, also while kernels compute,
-since they release the interpreter lock. An idle process is not pinged.
+The computing thread counts what it finishes. The window pings every two seconds, an idle process
+every four, and the thread that reads commands answers with that count, also while kernels compute,
+since they release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ SILENT_AT_START_TICKS = 60
 # A worker is noticed after 8 s of silence, and lost after as long again. One that answers without
 # progress has the limit it announced, and half of this again.
 NOTICED_TICKS = 4
+IDLE_TICKS = 2
 
 _count = [0]
 _limits = [STEP_LIMIT_S]
@@ -73,10 +74,10 @@ class Watchdog:
         self._stuck_ticks = 0
         self._last: Beat | None = None
 
-    @property
-    def at_rest(self) -> bool:
-        """The worker has answered the last ping, and has nothing to do."""
-        return self._last is not None and not self._last.busy and self._silent_ticks <= 1
+    def ticks_to_wait(self, awaited: bool) -> int:
+        """Until the next ping: more while the worker answers and has nothing to do."""
+        idle = not awaited and self._last is not None and not self._last.busy
+        return IDLE_TICKS if idle and self._silent_ticks <= IDLE_TICKS else 1
 
     def heard(self, beat: Beat | None = None) -> None:
         self._silent_ticks = 0
@@ -87,11 +88,11 @@ class Watchdog:
             self._stuck_ticks = 0
         self._last = beat
 
-    def tick(self) -> Health:
-        self._silent_ticks += 1
+    def tick(self, ticks: int = 1) -> Health:
+        self._silent_ticks += ticks
         if self._last is None:
             return Health.LOST if self._silent_ticks >= SILENT_AT_START_TICKS else Health.ALIVE
-        self._stuck_ticks += self._last.busy
+        self._stuck_ticks += ticks * self._last.busy
         lost_after = self._last.step_limit_s / TICK_S + NOTICED_TICKS / 2
         if self._silent_ticks >= 2 * NOTICED_TICKS or self._stuck_ticks >= lost_after:
             return Health.LOST

@@ -23,6 +23,18 @@ def seconds_until(watchdog: Watchdog, wanted: Health, heard: Beat | None = None)
     raise AssertionError(f"never {wanted}")
 
 
+def test_H5_a_hang_at_rest_is_noticed_as_soon() -> None:
+    watchdog, seconds = Watchdog(), dict[Health, float]()
+    watchdog.heard(beat(busy=False))
+    assert watchdog.ticks_to_wait(awaited=False) > watchdog.ticks_to_wait(awaited=True) == 1
+    passed = 0.0
+    while Health.LOST not in seconds:
+        ticks = watchdog.ticks_to_wait(awaited=False)
+        passed += ticks * TICK_S
+        seconds.setdefault(watchdog.tick(ticks), passed)
+    assert seconds[Health.SILENT] <= 10 and seconds[Health.LOST] <= 30
+
+
 @pytest.mark.parametrize("heard", [None, beat()], ids=["silence", "work that never moves"])
 def test_H5_a_hang_is_noticed_within_ten_seconds_and_ends_within_thirty(heard: Beat | None) -> None:
     watchdog = Watchdog()

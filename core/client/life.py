@@ -38,8 +38,8 @@ class EngineState(enum.Enum):
 
 
 class WorkerLife:
-    """Calls `changed` with each new state and a reason or '', `died` with a death's reason. While
-    `awaited()`, the worker has to answer pings."""
+    """Calls `changed` with each new state and a reason or '', `died` with a death's reason.
+    `awaited()`: the worker owes an answer."""
 
     def __init__(
         self,
@@ -61,7 +61,6 @@ class WorkerLife:
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._watchdog = Watchdog()
-        self._sent = asyncio.Event()
         # Why we ended the current worker ourselves.
         self._reason = ""
         self._ended = False
@@ -110,8 +109,6 @@ class WorkerLife:
     async def send(self, command: Command) -> None:
         if self._transport is None:
             raise EngineDiedError("The engine is not running.")
-        # Before it is sent, which a stopped process delays.
-        self._sent.set()
         # If it dies meanwhile, `died` gets the reason.
         with contextlib.suppress(EngineDiedError):
             await self._transport.send(command)
@@ -169,12 +166,10 @@ class WorkerLife:
     async def _keep_watch(self) -> None:
         before = Health.ALIVE
         while True:
-            if self._watchdog.at_rest and not self._awaited():
-                self._sent.clear()
-                await self._sent.wait()
+            ticks = self._watchdog.ticks_to_wait(self._awaited())
             self._ping()
-            await asyncio.sleep(TICK_S)
-            health = self._watchdog.tick()
+            await asyncio.sleep(ticks * TICK_S)
+            health = self._watchdog.tick(ticks)
             if health is Health.LOST:
                 self.replace(REPLACED_WORDS)
                 return

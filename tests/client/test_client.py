@@ -21,7 +21,7 @@ from core.api.params import ModelSettings
 from core.client import client as client_module
 from core.client import life
 from core.client.client import EngineClient
-from core.client.life import EngineState, WorkerLife
+from core.client.life import EngineState
 from core.client.requests import EngineError
 
 FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
@@ -323,54 +323,28 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         assert pid is not None
         await watch.until(lambda: client._life._watchdog._last is not None)
         os.kill(pid, signal.SIGSTOP)
-        answer = client.ask(Flush())
         await watch.until(lambda: client.state is EngineState.SILENT)
         os.kill(pid, signal.SIGCONT)
         await watch.until(lambda: client.state is EngineState.READY)
         assert client.worker_pid == pid and client.model is not None
-        assert (await answer.last()).bytes is None
+        assert (await client.ask(Flush()).last()).bytes is None
 
     assert EngineState.RESTARTING not in play(scene).states
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
-def test_H5_an_engine_that_stood_still_at_rest_is_replaced_at_the_next_request(
-    fast_ticks: None,
-) -> None:
-    """It is not pinged at rest, and its pipe can't take the whole request."""
-
+@pytest.mark.parametrize("asked", [False, True], ids=["idle", "a request that fits no pipe"])
+def test_H5_an_engine_that_stood_still_at_rest_is_replaced(fast_ticks: None, asked: bool) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("fine"))
         pid = client.worker_pid
         assert pid is not None
-        await watch.until(lambda: not client._life._sent.is_set())
+        await watch.until(lambda: client._life._watchdog._last is not None)
         os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(EngineError, match="did not answer"):
-            await client.ask(CountTokens(text="x" * 2**20)).last()
-        await watch.until(lambda: client.model is not None)
-        assert client.worker_pid != pid
-
-    play(scene)
-
-
-def test_an_idle_engine_is_not_pinged(fast_ticks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    pings: list[None] = []
-    ping = WorkerLife._ping
-
-    def counted(self: WorkerLife) -> None:
-        pings.append(None)
-        ping(self)
-
-    monkeypatch.setattr(WorkerLife, "_ping", counted)
-
-    async def scene(client: EngineClient, watch: Watch) -> None:
-        await client.load(settings("fine"))
-        await watch.until(lambda: not client._life._sent.is_set())
-        before = len(pings)
-        await asyncio.sleep(5 * watchdog.TICK_S)
-        assert len(pings) == before
-        await client.ask(Flush()).last()
-        await watch.until(lambda: len(pings) > before)
+        if asked:
+            with pytest.raises(EngineError, match="did not answer"):
+                await client.ask(CountTokens(text="x" * 2**20)).last()
+        await watch.until(lambda: client.worker_pid not in (pid, None) and client.model is not None)
 
     play(scene)
 
