@@ -34,7 +34,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """As Qt counts."""
+    """Length in UTF-16 code units, which Qt counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
