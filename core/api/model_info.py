@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -152,6 +153,8 @@ def hub_name(folder_name: str) -> str:
     return folder_name.removeprefix(HUB_PREFIX).replace("--", "/", 1)
 
 
+# Lists of models ask for it at every change.
+@lru_cache(maxsize=4_096)
 def published_name(path: str) -> str:
     place = Path(path)
     name = _GGUF_ENDING.sub("", place.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from core.api.model_info import ModelInfo, published_name
@@ -123,6 +124,7 @@ def shown_name(path: str) -> str:
     return shortened(published_name(path), LONGEST_NAME)
 
 
+@lru_cache(maxsize=4_096)
 def _digest(path: str) -> str:
     """Returns '' unless the file is Ollama's."""
     name = Path(path).name

@@ -346,7 +346,7 @@ async def test_H8_two_thousand_models_never_block_the_window(
     with LoopWatch() as watch:
         watch.doing = "surveying"
         dialog = opened(app)
-        await until(lambda: len(names(dialog)) == 2_000 and not app.parts.library.scanning)
+        await until(lambda: dialog.list.rowCount() == 2_000 and not app.parts.library.scanning)
         watch.doing = "scrolling"
         for row in range(0, 2_000, 100):
             dialog.view.setCurrentIndex(dialog.list.index(row))
