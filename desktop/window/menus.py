@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QGridLayout, QMainWindow, QWidget
 from core.client.programs import RESOURCES
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.numbers import format_count
+from desktop.numbers import family_name, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
@@ -131,7 +131,7 @@ def diagnostics(status: EngineStatus) -> dict[str, str]:
         facts[tr("Model")] = tr(
             "{family}, {parameters} parameters, {tokens} tokens of context"
         ).format(
-            family=model.family,
+            family=family_name(model.family),
             parameters=format_count(model.num_parameters),
             tokens=format_count(model.context_length),
         )
