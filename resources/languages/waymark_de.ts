@@ -5210,6 +5210,10 @@ Modell: {model}</translation>
         <translation>Der Chat verwendet das Profil {name}.</translation>
     </message>
     <message>
+        <source>The preset {name} is replaced.</source>
+        <translation>Das Profil {name} ist ersetzt.</translation>
+    </message>
+    <message>
         <source>The preset {name} is deleted.</source>
         <translation>Das Profil {name} ist gelöscht.</translation>
     </message>
