@@ -227,9 +227,10 @@ class TranscriptView(QAbstractScrollArea):
         return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
 
     def _put(self, place: int, widget: RowWidget) -> None:
-        # Centred in the whole view, so that the scroll bar moves no text.
-        left = (self.width() - self._width()) // 2
-        top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value()
+        # Centred in the whole view, so that neither the scroll bar nor the frame moves text.
+        frame = self.viewport().pos()
+        left = (self.width() - self._width()) // 2 - frame.x()
+        top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value() - frame.y()
         widget.setGeometry(left, top, self._width(), self._places.height(place))
 
     def _width(self) -> int:
