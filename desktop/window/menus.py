@@ -57,6 +57,9 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         tr("&Reply"): (
             Entry("actionStop", tr("Stop"), "Esc"),
             Entry("actionRegenerate", tr("Write another reply"), "Ctrl+R"),
+            Entry("actionBefore", tr("Show the previous version"), "Ctrl+PgUp"),
+            Entry("actionAfter", tr("Show the next version"), "Ctrl+PgDown"),
+            Entry("actionEdit", tr("Edit the last message"), "Ctrl+E"),
         ),
         tr("&Engine"): (
             Entry("actionModels", tr("Models…"), "Ctrl+M"),

@@ -4682,6 +4682,10 @@ Modell: {model}</translation>
         <translation>kein Chat ist ausgewählt</translation>
     </message>
     <message>
+        <source>no message has another version</source>
+        <translation>keine Nachricht hat eine andere Fassung</translation>
+    </message>
+    <message>
         <source>no reply is being written</source>
         <translation>es wird keine Antwort geschrieben</translation>
     </message>
@@ -4800,6 +4804,10 @@ Modell: {model}</translation>
     <message>
         <source>&amp;Reply</source>
         <translation>&amp;Antwort</translation>
+    </message>
+    <message>
+        <source>Edit the last message</source>
+        <translation>Letzte Nachricht bearbeiten</translation>
     </message>
     <message>
         <source>&amp;Engine</source>

@@ -108,6 +108,14 @@ class TranscriptView(QAbstractScrollArea):
             assert isinstance(row, UserRow)
             row.edit()
 
+    def turn_last(self, step: int) -> None:
+        # Of the last message that has several versions.
+        rows = reversed(self._transcript.rows)
+        row = next((each for each in rows if len(each.message.siblings) > 1), None)
+        version = row.sibling(step) if row is not None else None
+        if version is not None:
+            self.messages.choose_asked.emit(version)
+
     def scroll_to_end(self) -> None:
         self.follows, self._kept_range = True, 0
         self._arrange()
