@@ -7,11 +7,11 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import metadata
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QGridLayout, QMainWindow, QWidget
+from PySide6.QtWidgets import QGridLayout, QMainWindow, QVBoxLayout, QWidget
 
 from core.client.programs import RESOURCES
 from desktop.engine.engine_status import EngineStatus
@@ -184,7 +184,7 @@ class ShortcutsDialog(_Page):
     ) -> None:
         super().__init__(tr("Keyboard shortcuts"), "shortcutsDialog", parent)
         self._actions, self._menus, self._settings = actions, menus, settings
-        words = tr("Click a field and press the new keys. The cross removes them.")
+        words = tr("Press the new keys in a field. The cross or Backspace removes them.")
         self.inside.addWidget(Label(words, style="muted", wraps=True))
         self._note = Label(name="shortcutNote", style="warning small", wraps=True)
         self._edits: dict[str, ShortcutEdit] = {}
@@ -203,7 +203,7 @@ class ShortcutsDialog(_Page):
         reset = Button(tr("Restore all"), name="shortcutsReset")
         reset.clicked.connect(self._reset)
         self.buttons.insertWidget(0, reset)
-        self.buttons.insertWidget(1, self._note, 1)
+        cast(QVBoxLayout, self.layout()).insertWidget(2, self._note)
 
     def _change(self, name: str, keys: QKeySequence) -> None:
         act = self._actions[name]

@@ -4906,6 +4906,10 @@ Modell: {model}</translation>
         <translation>Gebremst durch</translation>
     </message>
     <message>
+        <source>Press the new keys in a field. The cross or Backspace removes them.</source>
+        <translation>Drücken Sie in einem Feld die neuen Tasten. Das Kreuz oder die Rücktaste entfernt sie.</translation>
+    </message>
+    <message>
         <source>Start a new line</source>
         <translation>Neue Zeile beginnen</translation>
     </message>
@@ -4992,10 +4996,6 @@ Modell: {model}</translation>
     <message>
         <source>Default text size</source>
         <translation>Normale Textgröße</translation>
-    </message>
-    <message>
-        <source>Click a field and press the new keys. The cross removes them.</source>
-        <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
     </message>
     <message>
         <source>Keys that can&apos;t be changed</source>
