@@ -327,8 +327,10 @@ class MainWindow(QMainWindow):
         self.toast.say(said, action=(tr("Undo"), undo), chat=chat)
 
     def come_to_front(self) -> None:
+        # Hidden, it has lost the focus.
+        focus = self.page.composer if self.isHidden() else None
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
-        dialogs.come_up(self)
+        dialogs.come_up(self, focus)
         self.tray.follow()
 
     def _show_shortcuts(self) -> None:
