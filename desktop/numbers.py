@@ -12,6 +12,18 @@ from desktop.number_format import locale, number
 
 BETWEEN = " \N{MIDDLE DOT} "
 LARGEST = 2**63 - 1
+_FAMILY_NAMES = {
+    "qwen3_5": "Qwen3.5", "qwen3_5_moe": "Qwen3.5 MoE", "qwen3_next": "Qwen3-Next",
+    "llama": "Llama", "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma3": "Gemma 3",
+    "falcon_h1": "Falcon-H1", "granitemoehybrid": "Granite 4", "jamba": "Jamba",
+    "nemotron_h": "Nemotron-H", "qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL MoE",
+    "lfm2": "LFM2", "lfm2_moe": "LFM2-MoE", "lfm2_vl": "LFM2-VL", "lfm3": "LFM3",
+    "lfm3_vl": "LFM3-VL", "gemma4": "Gemma 4", "gemma4_unified": "Gemma 4 unified",
+    "olmo_hybrid": "OLMo-Hybrid", "ministral3": "Ministral 3", "mistral3": "Mistral 3",
+    "granite_swa": "Granite SWA", "granitemoe_swa": "Granite SWA MoE",
+    "minicpmv4_6": "MiniCPM-V 4.6", "minicpmv4_7": "MiniCPM-V 4.7",
+    "nemotron_h_omni": "Nemotron 3 Nano Omni", "gpt_oss": "gpt-oss", "kimi_linear": "Kimi-Linear",
+}  # fmt: skip
 Noun: TypeAlias = Literal[
     "token",
     "more token",
@@ -118,6 +130,10 @@ def describe_load(load: LoadFacts) -> str:
         slower = tr("Replies are slower than they could be: {}.")
         words = f"{words} {slower.format(load.slowed_by)}"
     return words
+
+
+def family_name(family: str) -> str:
+    return _FAMILY_NAMES.get(family.removesuffix("_text"), family)
 
 
 def precision_name(precision: str) -> str:

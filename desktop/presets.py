@@ -105,9 +105,13 @@ class ChatSettings(QObject):
             values=dict(own.settings),
             model=self._general.settings.model.path if with_model else "",
         )
-        others = [each for each in self.presets.presets if each.name != name]
+        before = self.presets
+        others = [each for each in before.presets if each.name != name]
         presets = sorted([*others, preset], key=lambda each: each.name.casefold())
-        self._store(self.presets.model_copy(update={"presets": tuple(presets)}))
+        self._store(before.model_copy(update={"presets": tuple(presets)}))
+        if len(others) < len(before.presets):
+            said = tr("The preset {name} is replaced.").format(name=name)
+            self.done.emit(said, lambda: self._store(before))
 
     def delete(self, name: str) -> None:
         before = self.presets

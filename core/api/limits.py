@@ -6,7 +6,9 @@ import re
 from typing import NamedTuple
 
 MAX_PICTURE_BYTES = 256 * 2**20
-MAX_PICTURE_PIXELS = 64_000_000
+MAX_PICTURE_PIXELS = 256_000_000
+# Larger pictures are decoded to half their width and height.
+WHOLE_PICTURE_PIXELS = 64_000_000
 
 MAX_DOCUMENT_BYTES = 256 * 2**20
 # The longest context holds about a million tokens of four characters.

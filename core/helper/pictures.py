@@ -12,10 +12,14 @@ from PIL import AvifImagePlugin, ExifTags, ImageOps
 from PIL import Image as Pillow
 
 from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
-from core.api.limits import MAX_PICTURE_PIXELS, PICTURE_FORMATS
+from core.api.limits import MAX_PICTURE_PIXELS, PICTURE_FORMATS, WHOLE_PICTURE_PIXELS
 from core.client.codec import Fields
 
 FORMATS = tuple(each.name for each in PICTURE_FORMATS)
+# Pillow's own limit is twice this, and lower by default.
+Pillow.MAX_IMAGE_PIXELS = MAX_PICTURE_PIXELS
+# Rows of a large picture that are made smaller together; an even number.
+STRIP_ROWS = 256
 # Of decoders that would start one for each core, which takes address space.
 THREADS = 4
 AvifImagePlugin.DEFAULT_MAX_THREADS = THREADS
@@ -69,13 +73,32 @@ def decode_image(data: bytes, name: str) -> Pillow.Image:
             image.verify()
         # A verified one can't be read.
         with _open(data) as image:
+            if _is_large(image):
+                # JPEG is decoded at half its size, other formats whole.
+                image.draft(None, (image.width // 2, image.height // 2))
             image.load()
-            return _flattened(_upright(image))
+            return _flattened(_upright(_halved(image) if _is_large(image) else image))
 
 
 def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:
     small = image.copy()
     small.thumbnail((width, height), Pillow.Resampling.LANCZOS)
+    return small
+
+
+def _is_large(image: Pillow.Image) -> bool:
+    return image.width * image.height > WHOLE_PICTURE_PIXELS
+
+
+def _halved(image: Pillow.Image) -> Pillow.Image:
+    # In strips: a second copy at this size may not fit into memory.
+    width, height = image.size
+    small = Pillow.new("RGB", ((width + 1) // 2, (height + 1) // 2))
+    for top in range(0, height, STRIP_ROWS):
+        strip = image.crop((0, top, width, min(height, top + STRIP_ROWS)))
+        small.paste(_flattened(strip).reduce(2), (0, top // 2))
+    # For its orientation; transparency is gone.
+    small.info = {key: each for key, each in image.info.items() if key != "transparency"}
     return small
 
 

@@ -11,8 +11,8 @@ from desktop.engine.error_words import error_text
 from desktop.i18n import tr
 from desktop.models.fits import Fit, Memory, Verdict, memory_of
 from desktop.models.library import LibraryModel
-from desktop.models.library_list import family_name
 from desktop.numbers import (
+    family_name,
     format_bytes,
     format_count,
     format_seconds,
@@ -191,7 +191,7 @@ def _place(program: str, path: object) -> str:
 
 def describe(facts: ModelFacts) -> str:
     parts = [
-        family_name(facts),
+        family_name(facts.family),
         tr("{count} parameters").format(count=short_count(facts.parameters)),
         tr("published in {precision}").format(precision=facts.published or tr("unknown precision")),
         tr("reads pictures") if facts.vision else tr("reads text only"),

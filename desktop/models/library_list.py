@@ -6,30 +6,15 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 
-from core.library.messages import ModelFacts
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
 from desktop.models.fits import fit_name
 from desktop.models.library import LibraryController, LibraryModel
-from desktop.numbers import BETWEEN, format_speed, short_count
+from desktop.numbers import BETWEEN, family_name, format_speed, short_count
 from desktop.widgets.plain_text import shortened, tip
 from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
 
 _NOWHERE = QModelIndex()
-_FAMILY_NAMES = {
-    "qwen3_5": "Qwen3.5", "qwen3_5_text": "Qwen3.5", "qwen3_5_moe": "Qwen3.5 MoE",
-    "qwen3_5_moe_text": "Qwen3.5 MoE", "qwen3_next": "Qwen3-Next", "llama": "Llama",
-    "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma3": "Gemma 3", "gemma3_text": "Gemma 3",
-    "falcon_h1": "Falcon-H1", "granitemoehybrid": "Granite 4", "jamba": "Jamba",
-    "nemotron_h": "Nemotron-H", "qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL MoE",
-    "lfm2": "LFM2", "lfm2_moe": "LFM2 MoE", "lfm2_vl": "LFM2-VL", "lfm3": "LFM3",
-    "lfm3_vl": "LFM3-VL", "gemma4": "Gemma 4", "gemma4_text": "Gemma 4",
-    "gemma4_unified": "Gemma 4", "gemma4_unified_text": "Gemma 4", "olmo_hybrid": "OLMo Hybrid",
-    "ministral3": "Ministral 3", "mistral3": "Mistral 3", "granite_swa": "Granite SWA",
-    "granitemoe_swa": "Granite SWA MoE", "minicpmv4_6": "MiniCPM-V 4.6",
-    "minicpmv4_7": "MiniCPM-V 4.7", "nemotron_h_omni": "Nemotron Omni",
-    "gpt_oss": "gpt-oss", "kimi_linear": "Kimi Linear",
-}  # fmt: skip
 
 
 class LibraryList(QAbstractListModel):
@@ -111,10 +96,6 @@ class LibraryList(QAbstractListModel):
         return BETWEEN.join(part for part in parts if part)
 
 
-def family_name(facts: ModelFacts) -> str:
-    return _FAMILY_NAMES.get(facts.family, facts.family)
-
-
 def _searchable(model: LibraryModel) -> str:
-    family = family_name(model.facts) if model.facts is not None else ""
+    family = family_name(model.facts.family) if model.facts is not None else ""
     return f"{model.name} {family}".casefold()

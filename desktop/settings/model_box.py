@@ -12,6 +12,7 @@ from desktop.i18n import tr
 from desktop.numbers import (
     describe_choice,
     describe_load,
+    family_name,
     format_bytes,
     format_count,
     precision_name,
@@ -110,7 +111,7 @@ def _facts(model: ModelInfo) -> str:
         "{family}, {parameters} parameters, {reads}. {device}, {precision}; context {length} of "
         "{own} tokens, {each} per token."
     ).format(
-        family=model.family,
+        family=family_name(model.family),
         parameters=format_count(model.num_parameters),
         reads=tr("reads pictures") if model.vision else tr("reads text only"),
         device=model.device,

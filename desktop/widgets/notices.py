@@ -20,6 +20,7 @@ from desktop.widgets.plain_text import shortened
 SHOWN_FOR_MS = 8_000
 MARGIN = 10
 GAP = 12
+FOOT_PX = 56
 # Margins and the style sheet's padding.
 RIM = 14 + 8
 # A label breaks a line that just fits.
@@ -37,7 +38,7 @@ class Toast(QFrame):
 
     def __init__(self, owner: QWidget, below: QWidget) -> None:
         super().__init__(owner)
-        self._owner = owner
+        self._owner = self._host = owner
         self._below = below
         named(self, "toast", tr("Message"))
         self._action: Callable[[], None] | None = None
@@ -96,6 +97,17 @@ class Toast(QFrame):
         for widget in (self, self._words, self._button):
             theme.restyle(widget)
         self._close.setIcon(theme.icon("close", "window" if kind == "info" else "text"))
+        # A dialog in use would cover it.
+        active = QApplication.activeWindow()
+        covered = active and active.parentWidget() is self._owner.window() and not active.isModal()
+        self._move_to(active if active and covered else self._owner)
+
+    def _move_to(self, host: QWidget) -> None:
+        if host is not self._host:
+            self._host.removeEventFilter(self)
+            self._host = host
+            self.setParent(host)
+            host.installEventFilter(self)
         self._place()
         self.show()
         self.raise_()
@@ -131,7 +143,12 @@ class Toast(QFrame):
             action()
 
     def _place(self) -> None:
-        place = QRect(self._below.mapTo(self._owner, QPoint(0, 0)), self._below.size())
+        if self._host is self._owner:
+            place = QRect(self._below.mapTo(self._owner, QPoint(0, 0)), self._below.size())
+        else:
+            # Above the buttons of the dialog.
+            top = self._host.height() - theme.px(FOOT_PX)
+            place = QRect(MARGIN, top, self._host.width() - 2 * MARGIN, 0)
         words = self._words.fontMetrics().horizontalAdvance(self._words.text())
         beside = [self._close, *([self._button] if self._action else [])]
         rim = self.width() - self.contentsRect().width() + RIM
@@ -142,8 +159,11 @@ class Toast(QFrame):
         self.move(left, place.top() - self.height() - MARGIN)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        moved = event.type() in (QEvent.Type.Resize, QEvent.Type.Move)
-        if moved and self.isVisible():
+        if event.type() == QEvent.Type.Hide and watched is self._host is not self._owner:
+            shown = not self.isHidden()
+            self._move_to(self._owner)
+            self.setVisible(shown)
+        elif event.type() in (QEvent.Type.Resize, QEvent.Type.Move) and self.isVisible():
             self._place()
         return super().eventFilter(watched, event)
 

@@ -182,3 +182,21 @@ class ShortcutEdit(QKeySequenceEdit):
         self.setAccessibleName(name_of(act))
         self.setMaximumSequenceLength(1)
         self.setClearButtonEnabled(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, keys = Qt.Key(event.key()), Qt.Key
+        if key in (keys.Key_Tab, keys.Key_Backtab):
+            self.focusNextPrevChild(key is keys.Key_Tab)
+        elif key is keys.Key_Escape:
+            event.ignore()
+        elif key is keys.Key_Backspace:
+            self.clear()
+        else:
+            # Qt clears the field first, even for Shift, which would take the action's keys away.
+            before = self.keySequence()
+            self.blockSignals(True)
+            super().keyPressEvent(event)
+            if self.keySequence().isEmpty():
+                self.setKeySequence(before)
+            self.blockSignals(False)
+            self.keySequenceChanged.emit(self.keySequence())

@@ -124,6 +124,9 @@ class MainWindow(QMainWindow):
             "actionQuit": self.close_asked.emit,
             "actionStop": parts.chat.stop,
             "actionRegenerate": self._regenerate,
+            "actionBefore": lambda: page.transcript.turn_last(-1),
+            "actionAfter": lambda: page.transcript.turn_last(1),
+            "actionEdit": page.transcript.edit_last,
             "actionModels": self.dialogs.show_library,
             "actionCompare": self.dialogs.show_compare,
             "actionEject": parts.engine.unload,
@@ -263,6 +266,8 @@ class MainWindow(QMainWindow):
     def _enable(self) -> None:
         rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
         empty, unselected = tr("the chat is empty"), tr("no chat is selected")
+        versions = any(len(each.message.siblings) > 1 for each in rows)
+        one_version = tr("no message has another version")
         for name, enabled, why_not in (
             ("actionStop", self._parts.chat.running is not None, tr("no reply is being written")),
             (
@@ -270,6 +275,9 @@ class MainWindow(QMainWindow):
                 bool(rows) and rows[-1].message.is_reply,
                 tr("the chat doesn't end with a reply"),
             ),
+            ("actionBefore", versions, one_version),
+            ("actionAfter", versions, one_version),
+            ("actionEdit", bool(rows), empty),
             (
                 "actionAddScreen",
                 can_read_screen(),
@@ -319,8 +327,10 @@ class MainWindow(QMainWindow):
         self.toast.say(said, action=(tr("Undo"), undo), chat=chat)
 
     def come_to_front(self) -> None:
+        # Hidden, it has lost the focus.
+        focus = self.page.composer if self.isHidden() else None
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
-        dialogs.come_up(self)
+        dialogs.come_up(self, focus)
         self.tray.follow()
 
     def _show_shortcuts(self) -> None:

@@ -7,16 +7,16 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import metadata
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QGridLayout, QMainWindow, QWidget
+from PySide6.QtWidgets import QGridLayout, QMainWindow, QVBoxLayout, QWidget
 
 from core.client.programs import RESOURCES
 from desktop.engine.engine_status import EngineStatus
 from desktop.i18n import tr
-from desktop.numbers import format_count
+from desktop.numbers import family_name, format_count
 from desktop.settings.settings import SettingsController
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.layouts import column, row, scrolled
@@ -57,6 +57,9 @@ def _entries() -> dict[str, tuple[Entry, ...]]:
         tr("&Reply"): (
             Entry("actionStop", tr("Stop"), "Esc"),
             Entry("actionRegenerate", tr("Write another reply"), "Ctrl+R"),
+            Entry("actionBefore", tr("Show the previous version"), "Ctrl+PgUp"),
+            Entry("actionAfter", tr("Show the next version"), "Ctrl+PgDown"),
+            Entry("actionEdit", tr("Edit the last message"), "Ctrl+E"),
         ),
         tr("&Engine"): (
             Entry("actionModels", tr("Models…"), "Ctrl+M"),
@@ -131,7 +134,7 @@ def diagnostics(status: EngineStatus) -> dict[str, str]:
         facts[tr("Model")] = tr(
             "{family}, {parameters} parameters, {tokens} tokens of context"
         ).format(
-            family=model.family,
+            family=family_name(model.family),
             parameters=format_count(model.num_parameters),
             tokens=format_count(model.context_length),
         )
@@ -181,7 +184,7 @@ class ShortcutsDialog(_Page):
     ) -> None:
         super().__init__(tr("Keyboard shortcuts"), "shortcutsDialog", parent)
         self._actions, self._menus, self._settings = actions, menus, settings
-        words = tr("Click a field and press the new keys. The cross removes them.")
+        words = tr("Press the new keys in a field. The cross or Backspace removes them.")
         self.inside.addWidget(Label(words, style="muted", wraps=True))
         self._note = Label(name="shortcutNote", style="warning small", wraps=True)
         self._edits: dict[str, ShortcutEdit] = {}
@@ -200,7 +203,7 @@ class ShortcutsDialog(_Page):
         reset = Button(tr("Restore all"), name="shortcutsReset")
         reset.clicked.connect(self._reset)
         self.buttons.insertWidget(0, reset)
-        self.buttons.insertWidget(1, self._note, 1)
+        cast(QVBoxLayout, self.layout()).insertWidget(2, self._note)
 
     def _change(self, name: str, keys: QKeySequence) -> None:
         act = self._actions[name]

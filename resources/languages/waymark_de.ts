@@ -4682,6 +4682,10 @@ Modell: {model}</translation>
         <translation>kein Chat ist ausgewählt</translation>
     </message>
     <message>
+        <source>no message has another version</source>
+        <translation>keine Nachricht hat eine andere Fassung</translation>
+    </message>
+    <message>
         <source>no reply is being written</source>
         <translation>es wird keine Antwort geschrieben</translation>
     </message>
@@ -4802,6 +4806,10 @@ Modell: {model}</translation>
         <translation>&amp;Antwort</translation>
     </message>
     <message>
+        <source>Edit the last message</source>
+        <translation>Letzte Nachricht bearbeiten</translation>
+    </message>
+    <message>
         <source>&amp;Engine</source>
         <translation>&amp;Engine</translation>
     </message>
@@ -4898,6 +4906,10 @@ Modell: {model}</translation>
         <translation>Gebremst durch</translation>
     </message>
     <message>
+        <source>Press the new keys in a field. The cross or Backspace removes them.</source>
+        <translation>Drücken Sie in einem Feld die neuen Tasten. Das Kreuz oder die Rücktaste entfernt sie.</translation>
+    </message>
+    <message>
         <source>Start a new line</source>
         <translation>Neue Zeile beginnen</translation>
     </message>
@@ -4984,10 +4996,6 @@ Modell: {model}</translation>
     <message>
         <source>Default text size</source>
         <translation>Normale Textgröße</translation>
-    </message>
-    <message>
-        <source>Click a field and press the new keys. The cross removes them.</source>
-        <translation>Klicken Sie in ein Feld und drücken Sie die neuen Tasten. Das Kreuz entfernt sie.</translation>
     </message>
     <message>
         <source>Keys that can&apos;t be changed</source>
@@ -5208,6 +5216,10 @@ Modell: {model}</translation>
     <message>
         <source>The chat uses the preset {name}.</source>
         <translation>Der Chat verwendet das Profil {name}.</translation>
+    </message>
+    <message>
+        <source>The preset {name} is replaced.</source>
+        <translation>Das Profil {name} ist ersetzt.</translation>
     </message>
     <message>
         <source>The preset {name} is deleted.</source>

@@ -87,10 +87,12 @@ async def test_a_reply_goes_on_in_the_tray_and_is_notified(
     assert app.window.isVisible()
     # It was asked once.
     await send(app, engine, "And then?")
+    find(app, QPushButton, "newChat").setFocus()
     app.window.close()
     assert app.window.isHidden() and not app.window.findChildren(QMessageBox, "closing")
     app.window.tray.icon.activated.emit(QSystemTrayIcon.ActivationReason.Trigger)
     assert app.window.isVisible()
+    assert app.window.focusWidget() is app.window.page.composer.text
 
 
 async def test_stopping_is_remembered_and_the_reply_is_kept(

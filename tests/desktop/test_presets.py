@@ -122,6 +122,34 @@ async def test_a_preset_bundles_and_new_chats_begin_with_the_default_one(
     assert app.parts.chat.own == values
 
 
+async def test_a_preset_that_is_replaced_can_be_brought_back(app: App) -> None:
+    dialog = opened(app)
+    for temperature in ("0.5", "0.7"):
+        set_temperature(app, temperature)
+        find(app, QLineEdit, "presetName").setText("Poet")
+        press(app, "presetSave")
+    assert words(app, "toastText") == "The preset Poet is replaced."
+    assert saved_temperature(app) == 0.7
+    # Over the window it would be hidden behind the dialog.
+    toast = app.window.toast
+    await until(dialog.isActiveWindow)
+    press(app, "presetDelete")
+    assert toast.parentWidget() is dialog and toast.isVisible()
+    assert dialog.rect().contains(toast.geometry())
+    press(app, "toastAction")
+    assert saved_temperature(app) == 0.7
+    press(app, "presetDelete")
+    dialog.close()
+    assert toast.parentWidget() is app.window.page and toast.isVisible()
+    press(app, "toastAction")
+    assert saved_temperature(app) == 0.7 and not toast.isVisible()
+
+
+def saved_temperature(app: App) -> object:
+    preset = app.parts.settings.settings.presets.named("Poet")
+    return preset and preset.values["sampling.temperature"]
+
+
 async def test_a_long_name_of_a_preset_is_elided(app: App) -> None:
     opened(app)
     name = "A preset with a name that is longer than its box"

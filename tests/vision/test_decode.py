@@ -183,7 +183,7 @@ def test_a_flipped_bit_in_a_png_is_noticed(tmp_path: Path) -> None:
         decoded(path)
 
 
-@pytest.mark.parametrize("size", [(8001, 8000), (12_000, 10_000), (20_000, 20_000)])
+@pytest.mark.parametrize("size", [(16_001, 16_000), (22_000, 20_000), (40_000, 40_000)])
 def test_a_bomb_is_refused_by_its_header(tmp_path: Path, size: tuple[int, int]) -> None:
     """A header that promises too much, and nothing behind it: decoding would fail otherwise."""
     path = tmp_path / "bomb.png"
@@ -199,8 +199,8 @@ def test_a_box_that_promises_too_much_is_refused_before_decoding(tmp_path: Path,
     data = (HEIC / "plain.heic").read_bytes() if kind == "HEIF" else whole.getvalue()
     size = data.index(b"ispe") + 8
     path = tmp_path / "bomb"
-    path.write_bytes(data[:size] + struct.pack(">II", 8001, 8000) + data[size + 8 :])
-    with pytest.raises(ImageTooLargeError, match="64 million"):
+    path.write_bytes(data[:size] + struct.pack(">II", 16_001, 16_000) + data[size + 8 :])
+    with pytest.raises(ImageTooLargeError, match="256 million"):
         decoded(path)
 
 
@@ -211,6 +211,56 @@ def test_a_picture_at_the_limit_is_allowed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(pictures, "MAX_PICTURE_PIXELS", 99)
     with pytest.raises(ImageTooLargeError, match="10 x 10"):
         pictures.decode_image(path.read_bytes(), path.name)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [("RGB", "PNG"), ("RGBA", "PNG"), ("P", "PNG"), ("I;16", "PNG"), ("CMYK", "TIFF")],
+)
+def test_of_a_large_picture_four_pixels_become_their_mean(
+    monkeypatch: pytest.MonkeyPatch, mode: str, kind: str
+) -> None:
+    image = noise(40, 52, mode if mode in {"RGB", "RGBA", "CMYK"} else "L")
+    if mode == "I;16":
+        image = Image.frombytes(mode, image.size, noise(80, 52, "L").tobytes())
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = io.BytesIO()
+    image.convert(mode).save(data, kind, exif=exif)
+    whole = pictures.decode_image(data.getvalue(), "a")
+    monkeypatch.setattr(pictures, "WHOLE_PICTURE_PIXELS", 2_000)
+    monkeypatch.setattr(pictures, "STRIP_ROWS", 16)
+    small = pictures.decode_image(data.getvalue(), "a")
+    assert (whole.size, small.size) == ((52, 40), (26, 20))
+    assert small.tobytes() == whole.reduce(2).tobytes()
+
+
+def test_a_large_jpeg_is_never_whole_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = io.BytesIO()
+    Image.linear_gradient("L").resize((401, 300)).save(data, "JPEG", quality=95)
+    monkeypatch.setattr(pictures, "WHOLE_PICTURE_PIXELS", 100_000)
+    monkeypatch.delattr(pictures, "_halved")
+    small = pictures.decode_image(data.getvalue(), "a")
+    assert small.size == (201, 150)
+    assert near(small.getpixel((100, 75)), (128, 128, 128))
+
+
+@pytest.mark.slow
+def test_H3_the_largest_allowed_picture_fits_into_the_helper() -> None:
+    # 16,000 x 16,000 pixels with transparency: 1 GiB before they are made smaller.
+    packer, rows = zlib.compressobj(1), bytes(100 * (1 + 4 * 16_000))
+    pixels = b"".join(packer.compress(rows) for _ in range(160)) + packer.flush()
+    data = b"\x89PNG\r\n\x1a\n"
+    for kind, inside in (
+        (b"IHDR", struct.pack(">IIBBBBB", 16_000, 16_000, 8, 6, 0, 0, 0)),
+        (b"IDAT", pixels),
+        (b"IEND", b""),
+    ):
+        data += struct.pack(">I", len(inside)) + kind + inside
+        data += struct.pack(">I", zlib.crc32(kind + inside))
+    with decoder().open(data, "a.png") as picture:
+        assert picture.size == (8_000, 8_000)
+        assert picture.resized(1, 1, 0) == b"\xff\xff\xff"
 
 
 def slow_jpeg() -> bytes:

@@ -108,6 +108,14 @@ class TranscriptView(QAbstractScrollArea):
             assert isinstance(row, UserRow)
             row.edit()
 
+    def turn_last(self, step: int) -> None:
+        # Of the last message that has several versions.
+        rows = reversed(self._transcript.rows)
+        row = next((each for each in rows if len(each.message.siblings) > 1), None)
+        version = row.sibling(step) if row is not None else None
+        if version is not None:
+            self.messages.choose_asked.emit(version)
+
     def scroll_to_end(self) -> None:
         self.follows, self._kept_range = True, 0
         self._arrange()
@@ -227,9 +235,10 @@ class TranscriptView(QAbstractScrollArea):
         return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
 
     def _put(self, place: int, widget: RowWidget) -> None:
-        # Centred in the whole view, so that the scroll bar moves no text.
-        left = (self.width() - self._width()) // 2
-        top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value()
+        # Centred in the whole view, so that neither the scroll bar nor the frame moves text.
+        frame = self.viewport().pos()
+        left = (self.width() - self._width()) // 2 - frame.x()
+        top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value() - frame.y()
         widget.setGeometry(left, top, self._width(), self._places.height(place))
 
     def _width(self) -> int:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QWidget
 
 from core.api.stats import RequestStats
 from desktop.app import App
+from desktop.chat.compose.composer_text import ComposerText
 from desktop.chat.rows.reply_row import ReplyRow
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
@@ -90,6 +91,26 @@ async def test_buttons_keep_their_places_and_those_of_versions_are_always_seen(
     await answered(app, engine, "And more", "fourth")
     rows = [each for each in app.window.page.transcript.row_widgets if isinstance(each, ReplyRow)]
     assert [seen(each) for each in rows] == [True, False, True]
+
+
+async def test_keys_turn_to_versions_and_edit_the_last_message(
+    app: App, engine: FakeEngine
+) -> None:
+    actions = app.window.actions_by_name
+    await answered(app, engine, "Hello", "first")
+    assert not actions["actionBefore"].isEnabled()
+    await another_version(app, engine, "second")
+    await answered(app, engine, "More", "third")
+    actions["actionBefore"].trigger()
+    await until(lambda: app.parts.transcript.rows[1].text == "first")
+    # There is none before it.
+    actions["actionBefore"].trigger()
+    await settle()
+    assert app.parts.transcript.rows[1].text == "first"
+    actions["actionAfter"].trigger()
+    await until(lambda: app.parts.transcript.rows[1].text == "second")
+    actions["actionEdit"].trigger()
+    assert find(app, ComposerText, "editText").toPlainText() == "More"
 
 
 @pytest.mark.parametrize(

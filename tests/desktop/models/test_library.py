@@ -27,8 +27,8 @@ from desktop.models.fits import Memory
 from desktop.models.library import Place
 from desktop.models.library_details import MemoryTable
 from desktop.models.library_dialog import LibraryDialog
-from desktop.models.library_list import family_name
 from desktop.models.moving import Removal, TrashError, plan_move, plan_removal, trash
+from desktop.numbers import family_name
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.widgets.two_lines import NOTE_ROLE
 from tests.desktop.conftest import OpenApp, until
@@ -456,7 +456,7 @@ def test_cells_of_the_memory_table_are_spoken_as_they_are_shown(qtbot: QtBot) ->
 
 def test_every_family_has_the_name_that_its_makers_write() -> None:
     for family in FAMILIES:
-        assert family_name(ModelFacts(path="", family=family)) != family
+        assert family_name(family) != family
 
 
 def test_L3_only_files_of_the_model_are_planned_for_deletion(tmp_path: Path) -> None:

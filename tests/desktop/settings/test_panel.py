@@ -270,6 +270,7 @@ async def test_quantised_weights_are_seen_deleted_and_limited(
     await until(lambda: words(app, "costModelWeightsBytes") == "No quantised weights are saved.")
     assert not button.isEnabled()
     assert "Loaded in" in words(app, "modelWords")
+    assert words(app, "modelWords").startswith("Qwen3.5, ")
     way = find(app, QComboBox, "settingModelWeightsBytes")
     assert way.currentText() == "Automatic: 5.0 GB"
     choose(app, "settingModelWeightsBytes", 2)

@@ -103,6 +103,27 @@ async def test_a_shortcut_is_changed_kept_and_restored(app: App) -> None:
     assert app.parts.settings.settings.window.shortcuts == {}
 
 
+async def test_a_field_of_keys_can_be_left_and_keeps_them(app: App) -> None:
+    actions = app.window.actions_by_name
+    actions["actionShortcuts"].trigger()
+    dialog = find(app, ShortcutsDialog, "shortcutsDialog")
+    edit, before = dialog._edits["actionPin"], dialog._edits["actionRename"]
+    await until(dialog.isActiveWindow)
+    edit.setFocus()
+    # Refused, and part of a shortcut that was never finished.
+    for key in (Qt.Key.Key_A, Qt.Key.Key_Control):
+        QTest.keyClick(edit, key)
+        assert edit.keySequence() == actions["actionPin"].shortcut() == QKeySequence("Ctrl+D")
+    QTest.keyClick(edit, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert edit.keySequence() == QKeySequence("Ctrl+D") and before.hasFocus()
+    QTest.keyClick(before, Qt.Key.Key_F7)
+    assert actions["actionRename"].shortcut() == QKeySequence("F7")
+    QTest.keyClick(before, Qt.Key.Key_Backspace)
+    assert actions["actionRename"].shortcut().isEmpty()
+    QTest.keyClick(before, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
 @pytest.mark.parametrize(
     ("keys", "why"),
     [

@@ -7,13 +7,23 @@ import pytest
 import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QTextEdit,
+)
 
 from core.api.events import FinishReason
 from desktop.app import App
 from desktop.chat.compose.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.pictures.picture_strip import PictureThumbnail
+from desktop.widgets.plain import named
+from desktop.window.sides import tab_stops
 from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (
@@ -189,6 +199,29 @@ async def test_tab_goes_through_the_window_as_it_is_laid_out(
         press_key_on_focus(Qt.Key.Key_Backtab)
     back = QApplication.focusWidget()
     assert back is not None and isinstance(back.parentWidget(), PictureThumbnail)
+
+
+async def test_every_control_shows_that_it_has_the_focus(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await answered(open_app, engine)
+    app.window.toast.say("Words", action=("Undo", lambda: None))
+    app.window.actions_by_name["actionDeleteAll"].trigger()
+    unselected = named(QListWidget(app.window.page), "unselected")
+    unselected.addItem("One")
+    unselected.show()
+    await settle()
+    shown: set[str] = set()
+    for stop in tab_stops(app.window, None):
+        # A caret shows it in text.
+        if isinstance(stop, QLineEdit | QTextEdit | QPlainTextEdit):
+            continue
+        app.window.page.composer.setFocus()
+        before = stop.grab().toImage()
+        stop.setFocus(Qt.FocusReason.TabFocusReason)
+        assert stop.hasFocus() and stop.grab().toImage() != before, stop.objectName()
+        shown.add(stop.objectName())
+    assert {"unselected", "transcript", "contextScroll", "deleteAllYes", "toastAction"} <= shown
 
 
 def press_key_on_focus(key: Qt.Key) -> None:
