@@ -30,8 +30,8 @@ class SideBar(QFrame):
     search_asked = Signal(str)
     selected = Signal()
 
-    def __init__(self, chats: ChatsController, folders: FoldersController) -> None:
-        super().__init__()
+    def __init__(self, chats: ChatsController, folders: FoldersController, parent: QWidget) -> None:
+        super().__init__(parent)
         self.setObjectName("sideBar")
         self._chats, self._folders = chats, folders
         self._following = False

@@ -51,8 +51,8 @@ class ChatPage(QWidget):
     # list[Path]: dropped files, or a folder, that may be a model.
     model_dropped = Signal(object)
 
-    def __init__(self, parts: WindowParts, sample_folder: Path) -> None:
-        super().__init__()
+    def __init__(self, parts: WindowParts, sample_folder: Path, parent: QWidget) -> None:
+        super().__init__(parent)
         self.setObjectName("chatPage")
         self.setAcceptDrops(True)
         self._parts = parts

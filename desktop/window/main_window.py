@@ -61,14 +61,16 @@ class MainWindow(QMainWindow):
         self._leaving = False
         # How far the wheel was turned with Ctrl since the text size last changed.
         self._turned = 0
-        self.side_bar = SideBar(parts.chats, parts.folders_of_chats)
-        self.page = ChatPage(parts, samples)
+        # First: Qt tells all children of a widget that gets another parent.
+        self._sides = Sides()
+        self.setCentralWidget(self._sides)
+        self.side_bar = SideBar(parts.chats, parts.folders_of_chats, self._sides)
+        self.page = ChatPage(parts, samples, self._sides)
         self.context = ContextPanel(below=ChartBox(parts.charts))
         self.dialogs = WindowDialogs(parts, self.page, self)
-        self.side_panel = SidePanel(self.context, self._make_settings)
+        self.side_panel = SidePanel(self.context, self._make_settings, self._sides)
         self.toast = Toast(self.page, self.page.composer)
-        self._sides = Sides(self.side_bar, self.page, self.side_panel)
-        self.setCentralWidget(self._sides)
+        self._sides.fill(self.side_bar, self.page, self.side_panel)
         self._exports = ExportMenu(parts.export, parts.backup, parts.chats, parts.tasks, self)
         self.actions_by_name = add_menus(self, self._acts())
         self.tray = Tray(self, parts.replies, parts.chat_list, parts.settings)

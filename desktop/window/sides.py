@@ -57,9 +57,11 @@ def _area(part: QRect) -> int:
 
 
 class Sides(QSplitter):
-    def __init__(self, left: QWidget, middle: QWidget, right: QWidget) -> None:
+    def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self.setObjectName("splitter")
+
+    def fill(self, left: QWidget, middle: QWidget, right: QWidget) -> None:
         self._left, self._right = left, right
         self._parts = ((left, LEFT_PX), (middle, MIDDLE_PX), (right, RIGHT_PX))
         self._wants_left = self._wants_right = True
@@ -141,8 +143,13 @@ def _scaled(width: int) -> int:
 class SidePanel(QFrame):
     """The settings are made when first shown: they are a third of the window's widgets."""
 
-    def __init__(self, context: ContextPanel, make_settings: Callable[[], SettingsPanel]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        context: ContextPanel,
+        make_settings: Callable[[], SettingsPanel],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
         self._make_settings = make_settings
         self.setObjectName("contextSide")
         self._pages = named(QStackedWidget(), "sidePages")
@@ -151,10 +158,10 @@ class SidePanel(QFrame):
         self._icons: list[tuple[ToolButton, str]] = []
         context_tab = self._tab(tr("Context"), "context", "contextTab", 0)
         settings_tab = self._tab(tr("Model & settings"), "settings", "settingsTab", 1)
-        self._pages.addWidget(scrolled(context, "contextScroll"))
-        self._buttons.idClicked.connect(self.show_page)
         tabs = row(context_tab, settings_tab, None, margins=(10, 8, 10, 0))
         column(tabs, (self._pages, 1), of=self, spacing=4)
+        self._pages.addWidget(scrolled(context, "contextScroll"))
+        self._buttons.idClicked.connect(self.show_page)
         theme.signals().changed.connect(self._draw)
         self._draw()
         self.show_page(0)

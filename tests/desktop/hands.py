@@ -28,6 +28,7 @@ from desktop.pictures.picture_strip import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply
+from desktop.threads import unfinished
 from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
@@ -176,9 +177,9 @@ def no_formats() -> Formats:
 
 
 async def settle() -> None:
-    """Let Qt lay out what was just changed, and blocks of text be made that are still to come."""
+    """Wait until nothing is laid out, drawn, read or stored any more."""
     # Qt's own events run while a coroutine sleeps. To process them inside one would run the next
     # step of another task within this one's, which asyncio refuses: that task never wakes again.
-    for _ in range(10):
-        await asyncio.sleep(0.01)
-        await until(lambda: not pace().is_busy(), "the window comes to rest")
+    for _ in range(5):
+        await asyncio.sleep(0.002)
+        await until(lambda: not (pace().is_busy() or unfinished()), "the window comes to rest")
