@@ -82,7 +82,7 @@ class MarkdownBody(WholeText):
     def set_text(self, text: str) -> None:
         self._pieces, self._pages = [text], 1
         self._restart(text)
-        self._all_read = False
+        self._all_read = self._working = False
         self.finish()
         # Don't leave the previous text below the part of this one that is drawn now.
         if self._working:
@@ -125,7 +125,8 @@ class MarkdownBody(WholeText):
         return self._pieces[0] if self._pieces else ""
 
     def _begin(self) -> None:
-        if self._go_on():
+        # What is being drawn goes on in the next turns.
+        if not self._working and self._go_on():
             pace().go_on(self._go_on)
 
     def _go_on(self) -> bool:
