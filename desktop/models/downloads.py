@@ -101,7 +101,8 @@ class ShownDownload:
 
     def _going(self) -> str:
         if self.waiting:
-            return tr("waiting to try again: {reason}").format(reason=self.waiting)
+            reason = in_language(self.waiting)
+            return tr("waiting to try again: {reason}").format(reason=reason)
         if self.checking:
             return tr("checking the part that is downloaded")
         if self.speed < 1:
