@@ -104,6 +104,8 @@ class PartFile:
             for block in _blocks(file, 0, self.file.size):
                 whole.update(block)
         return whole.hexdigest() == self._published_digest()
+                if self._stopped.is_set():
+                    return False
 
     def gap(self) -> tuple[int, int] | None:
         at = 0

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import ssl
+import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +28,14 @@ from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
 from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
-from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
+from core.downloads.messages import (
+    Completed,
+    Connection,
+    Paused,
+    Plan,
+    Progress,
+    Stopped,
+)
 from core.downloads.transfer import Patience
 from core.system.private_files import RESERVE_BYTES
 from desktop.store.folders import DEMO_MODEL
@@ -378,6 +386,33 @@ def test_L2_a_process_paused_or_killed_goes_on_with_what_it_has(
     assert shown(tmp_path / "models") == wanted
     # Two kills, of up to 8 MiB and what was on its way; pauses lose nothing that had arrived.
     assert hub.bytes_sent < sum(map(len, wanted.values())) + 2 * 10 * 2**20 + 2 * 2**20
+
+
+def test_a_pause_ends_the_check_of_files_that_are_in_their_places(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, hashed = created(tmp_path, hub), list[int]()
+    for name, data in WANTED.items():
+        job.place(name).parent.mkdir(parents=True, exist_ok=True)
+        job.place(name).write_bytes(data)
+
+    def slowly(*_: object) -> Iterator[bytes]:
+        for number in range(2_000):
+            hashed.append(number)
+            time.sleep(0.001)
+            yield b"never as published"
+
+    async def paused() -> None:
+        running = asyncio.ensure_future(fetch(job, hub))
+        await until(lambda: bool(hashed))
+        running.cancel()
+        await asyncio.wait((running,))
+        assert running.cancelled()
+
+    monkeypatch.setattr(parts, "_blocks", slowly)
+    # The loop ends after its threads.
+    asyncio.run(paused())
+    assert len(hashed) < 200
 
 
 def test_L2_another_waymark_is_waited_for_and_taken_over_from(
