@@ -34,8 +34,10 @@ from core.downloads.messages import (
     Paused,
     Plan,
     Progress,
+    RemoteFile,
     Stopped,
 )
+from core.downloads.parts import PartFile
 from core.downloads.transfer import Patience
 from core.system.private_files import RESERVE_BYTES
 from desktop.store.folders import DEMO_MODEL
@@ -413,6 +415,21 @@ def test_a_pause_ends_the_check_of_files_that_are_in_their_places(
     # The loop ends after its threads.
     asyncio.run(paused())
     assert len(hashed) < 200
+
+
+def test_a_long_journal_is_read_in_time(tmp_path: Path) -> None:
+    # Of 400 GB: pieces begun at many places, and some that arrived twice.
+    size = 50_000
+    part = PartFile(tmp_path, 0, RemoteFile(path="a", size=2 * size, git_blob="0" * 40))
+    starts = [*range(0, size, 2), *range(1, size, 2), *range(0, size, 2)]
+    lines = [f"{start} {start + 1} {start:064x}\n" for start in starts]
+    lines.append(f"10 21 {0:064x}\n")
+    part.journal.write_text("".join(lines))
+    began = time.process_time()
+    part.read_journal()
+    assert time.process_time() - began < 5
+    assert part.received == size and part.gap() == (size, 2 * size)
+    assert [piece.start for piece in part.pieces[8:13]] == [8, 9, 10, 21, 22]
 
 
 def test_L2_another_waymark_is_waited_for_and_taken_over_from(
