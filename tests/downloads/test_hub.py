@@ -19,6 +19,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import Failed
+from core.client.child import Child
 from core.downloads.__main__ import Service
 from core.downloads.choices import ARCHITECTURES, FAMILIES, choices, suggested
 from core.downloads.client import DownloadsClient
@@ -311,3 +312,17 @@ def test_a_child_that_can_not_start_or_dies_is_an_error(tmp_path: Path) -> None:
 
     asyncio.run(live("/nowhere/at/all"))
     asyncio.run(live("true"))
+def test_a_question_that_could_not_be_sent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ended(child: Child[Any], first: object) -> None: ...
+
+    monkeypatch.setattr(Child, "start", ended)
+
+    async def live() -> None:
+        client = DownloadsClient(lambda _: None)
+        with pytest.raises(WaymarkError, match="process of downloads"):
+            await client.search("a")
+        assert client._requests.open_numbers == []
+
+    asyncio.run(live())
+
+
