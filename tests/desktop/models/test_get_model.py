@@ -38,6 +38,7 @@ def hub(folders: Folders) -> Iterator[FakeHub]:
         "Org/Tiny-Vision": FakeRepository(dict(FILES), config={"model_type": "qwen3_5"}),
         "Org/Tiny-GGUF": FakeRepository({"T-Q4_K_M.gguf": bytes(600), "T-BF16.gguf": bytes(2_000)},
                                         more=gguf),
+        "Org/Bad": FakeRepository({"aux.gguf": bytes(600)}, more=gguf),
     }) as hub:  # fmt: skip
         network = NetworkSettings(hub=hub.address)
         SettingsFile(folders.settings_file).save(AppSettings(network=network))
@@ -125,6 +126,7 @@ def texts(results: QListWidget) -> list[str]:
 
 @pytest.mark.parametrize(("text", "said"), [
     ("Org/None", "There is no such model."), ("nothing like it", "No model that Waymark runs"),
+    ("Org/Bad", "The model server's answer can't be used."),
 ])  # fmt: skip
 async def test_what_is_not_there_is_said(hub: FakeHub, text: str, said: str, app: App) -> None:
     ask(app, text)
