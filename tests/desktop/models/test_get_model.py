@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QLineEdit, QL
 
 from core.client.client import EngineClient
 from core.downloads import jobs
-from core.downloads.messages import Plan, RemoteFile
+from core.downloads.messages import Connection, Plan, RemoteFile
 from core.library.messages import Device, Speed
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -23,7 +23,7 @@ from desktop.store.settings import AppSettings, NetworkSettings
 from desktop.store.settings_file import SettingsFile
 from tests.client.test_secrets import MemoryKeyring, backend
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.hands import find, press, words
+from tests.desktop.hands import find, press, settle, words
 from tests.downloads.fake_hub import COMMIT, FakeHub, FakeRepository
 
 FILES = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
@@ -170,6 +170,27 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     press(app, "deleteDownloadYes")
     await until(lambda: not (folders.data / "models" / jobs.HIDDEN).exists())
     assert app.parts.downloads.shown == {}
+
+
+async def test_a_download_that_is_paused_while_the_keyring_waits_stays_paused(
+    hub: FakeHub, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def connection() -> Connection:
+        asked.set()
+        await answer.wait()
+        return Connection(hub=hub.address)
+
+    ask(app, "")
+    monkeypatch.setattr(app.parts.downloads, "_connection", connection)
+    app.parts.downloads.begin(plan())
+    await asked.wait()
+    press(app, "downloadTurn")
+    assert shown(app).stage is Stage.PAUSED
+    answer.set()
+    await settle()
+    assert shown(app).stage is Stage.PAUSED and not connects(app)
 
 
 async def test_a_download_that_another_waymark_completed_is_complete(
