@@ -195,10 +195,8 @@ class Service:
                 self._ask(command.request, lambda: search(self._hub(), command.text))
             case Look():
                 self._ask(command.request, lambda: self._look(command.repository))
-            case Fetch() if command.work not in self._fetching:
-                task = asyncio.ensure_future(self._fetch(command.work))
-                self._fetching[command.work] = task
-                task.add_done_callback(partial(self._ended, command.work))
+            case Fetch():
+                await self._begin(command.work)
             case Pause() if command.work in self._fetching:
                 self._fetching[command.work].cancel()
 
@@ -254,11 +252,22 @@ class Service:
                 await asyncio.sleep(self._patience.pause_s(attempt))
         raise AssertionError("the last attempt returns or raises")
 
+    async def _begin(self, work: str) -> None:
+        if (before := self._fetching.get(work)) is not None:
+            if not before.cancelling():
+                return
+            # Resumed before the pause took effect; the download may even be complete.
+            await asyncio.wait((before,))
+            if not before.cancelled():
+                return
+        task = self._fetching[work] = asyncio.ensure_future(self._fetch(work))
+        task.add_done_callback(partial(self._ended, work))
+
     async def _fetch(self, work: str) -> Path:
         return await Download(read(Path(work)), self._hub, self._emit, self._patience).run()
 
     def _ended(self, work: str, task: asyncio.Task[Path]) -> None:
-        """Not a part of the task, which never runs if cancelled at once."""
+        # Not a part of the task, which never runs if cancelled at once.
         del self._fetching[work]
         if task.cancelled():
             self._emit(Paused(work=work))

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from core.api.commands import Answered
-from core.api.errors import EngineDiedError
+from core.api.errors import EngineDiedError, WaymarkError
 from core.api.events import Failed
 from core.client.child import Child
 from core.client.programs import program
@@ -95,7 +95,10 @@ class DownloadsClient:
     async def _ask(self, command: Answered[Found]) -> tuple[Repository, ...]:
         await self._start()
         request = self._requests.open(command, lambda _: None)
-        await self._send(request.command)
+        try:
+            await self._send(request.command)
+        except WaymarkError as error:
+            self._requests.fail(request.id, error.info())
         return (await request.last()).repositories
 
     async def _start(self) -> None:

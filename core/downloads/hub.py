@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
@@ -26,6 +25,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.json_text import parse_json
+from core.client.http import can_be_reached, http_client, why_failed
 from core.downloads.choices import runs
 from core.downloads.messages import Connection, RemoteFile, Repository
 from core.downloads.names import checked_repository, is_repository
@@ -37,12 +37,10 @@ MOST_REDIRECTS = 8
 MOST_JSON_BYTES = 32 * 2**20
 LONGEST_WAIT_S = 120.0
 _REDIRECTS = (301, 302, 303, 307, 308)
-_NO_COOKIES = DefaultCookiePolicy(allowed_domains=[])
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FOUND_AT_ONCE = 100
 MOST_FILES = 20_000
 LONGEST_SEARCH = 200
-HIGHEST_PORT = 65_535
 
 # Formats of other programs, as repositories are tagged.
 _OTHERS = frozenset({"mlx", "bitsandbytes", "openvino", "onnx", "peft", "exl2", "exl3"})
@@ -60,7 +58,7 @@ class TryAgainError(Exception):
 
 
 class Hub:
-    """Raises HubUnreachableError for a bad address."""
+    """Raises WaymarkError."""
 
     def __init__(self, connection: Connection, stall_s: float = STALL_S) -> None:
         self._address = connection.hub.rstrip("/")
@@ -72,21 +70,7 @@ class Hub:
         # When all bytes that arrived would have, at the limit.
         self._due = 0.0
         timeout = httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s))
-        try:
-            if connection.proxy and not _can_be_reached(httpx2.URL(connection.proxy)):
-                raise ValueError("no host, or no such port")
-            self._client = httpx2.AsyncClient(
-                timeout=timeout, proxy=connection.proxy or None, cookies=CookieJar(_NO_COOKIES)
-            )
-        except (ValueError, httpx2.InvalidURL) as error:
-            raise HubUnreachableError("The proxy's address is not valid.") from error
-        except ImportError as error:
-            # The system's may be one, too.
-            raise HubUnreachableError("Waymark can't use SOCKS proxies, only HTTP ones.") from error
-        except OSError as error:
-            # Of SSL_CERT_FILE.
-            words = "The system's list of certificates can't be read."
-            raise HubUnreachableError(words) from error
+        self._client = http_client(HubUnreachableError, proxy=connection.proxy, timeout=timeout)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -135,7 +119,7 @@ class Hub:
         except httpx2.InvalidURL as error:
             raise HubAnswerError("A redirect leads to an address that is not valid.") from error
         except httpx2.RequestError as error:
-            raise TryAgainError(_reason(error)) from error
+            raise TryAgainError(why_failed(error)[0]) from error
         except RuntimeError as error:
             if not self._client.is_closed:
                 raise
@@ -176,7 +160,7 @@ class Hub:
             url.scheme == "https" and target.scheme != "https"
         ):
             raise HubAnswerError("The server redirects to an address that is not encrypted.")
-        if not _can_be_reached(target):
+        if not can_be_reached(target):
             raise HubAnswerError("A redirect leads to an address that is not valid.")
         return target
 
@@ -185,28 +169,14 @@ def unreachable(error: TryAgainError) -> WaymarkError:
     return HubUnreachableError(f"After several attempts: {error.reason}.")
 
 
-def _can_be_reached(url: httpx2.URL) -> bool:
-    return bool(url.host) and (url.port or 0) <= HIGHEST_PORT
-
-
 def _origin(address: str) -> tuple[str, str, int | None]:
     try:
         url = httpx2.URL(address)
     except httpx2.InvalidURL as error:
         raise HubUnreachableError("The model server's address is not valid.") from error
-    if url.scheme not in ("http", "https") or not _can_be_reached(url):
+    if url.scheme not in ("http", "https") or not can_be_reached(url):
         raise HubUnreachableError("The model server's address has to be like https://host.")
     return url.scheme, url.host, url.port
-
-
-def _reason(error: httpx2.RequestError) -> str:
-    if isinstance(error, httpx2.ProxyError):
-        return "the proxy refuses the connection"
-    if isinstance(error, httpx2.ConnectError):
-        if "CERTIFICATE" in str(error).upper():
-            return "the server's certificate can't be verified"
-        return "there is no connection to the server"
-    return "the connection broke off"
 
 
 def _retry_after(response: httpx2.Response) -> float:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,17 +47,17 @@ class PartFile:
         self.file = file
         self.etag = ""
         self.pending = 0
-        # By their start, without overlaps.
-        self._pieces: dict[int, Piece] = {}
+        # In order, without overlaps.
+        self._pieces: list[Piece] = []
         self._stopped = threading.Event()
 
     @property
     def received(self) -> int:
-        return sum(piece.end - piece.start for piece in list(self._pieces.values()))
+        return sum(piece.end - piece.start for piece in self.pieces)
 
     @property
     def pieces(self) -> list[Piece]:
-        return sorted(self._pieces.values(), key=lambda piece: piece.start)
+        return self._pieces.copy()
 
     def read_journal(self) -> None:
         self._pieces.clear()
@@ -91,7 +92,7 @@ class PartFile:
                     if self._stopped.is_set():
                         return False
                 if own.hexdigest() != piece.digest:
-                    del self._pieces[piece.start]
+                    self._pieces.remove(piece)
                 elif at == piece.start:
                     at = piece.end
         return at == self.file.size and whole.hexdigest() == self._published_digest()
@@ -103,11 +104,13 @@ class PartFile:
                 return False
             for block in _blocks(file, 0, self.file.size):
                 whole.update(block)
+                if self._stopped.is_set():
+                    return False
         return whole.hexdigest() == self._published_digest()
 
     def gap(self) -> tuple[int, int] | None:
         at = 0
-        for piece in self.pieces:
+        for piece in self._pieces:
             if at < piece.start:
                 return at, piece.start
             at = piece.end
@@ -152,10 +155,9 @@ class PartFile:
         self._stopped.set()
 
     def _put(self, piece: Piece) -> None:
-        for other in list(self._pieces.values()):
-            if other.start < piece.end and piece.start < other.end:
-                del self._pieces[other.start]
-        self._pieces[piece.start] = piece
+        first = bisect_right(self._pieces, piece.start, key=lambda other: other.end)
+        last = bisect_left(self._pieces, piece.end, key=lambda other: other.start)
+        self._pieces[first:last] = [piece]
 
     def _note(self, line: str) -> None:
         with os.fdopen(open_or_create(self.journal, os.O_WRONLY | os.O_APPEND), "ab") as journal:

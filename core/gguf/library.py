@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,11 @@ _PRECISION = re.compile(r"(b?f|[it]?q)\d.*|(mx|nv)fp4.*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """`path` is the first file of a split model, `tower` the likeliest one."""
+    """`path` is the first file of a split model."""
 
     path: Path
     name: str
     program: str
-    tower: Path | None
 
 
 def found_models(
@@ -90,8 +89,9 @@ def find_towers(path: Path) -> list[Path]:
     """Files that may be the vision tower (`mmproj`) of a model, next to it or named by Ollama, the
     likeliest first: the closest name, then the most exact precision."""
     if path.parent.name == "blobs":
-        models = _in_ollama([path.parent.parent])
-        return [each.tower for each in models if each.path.name == path.name and each.tower][:1]
+        models = _with_towers([path.parent.parent])
+        towers = (tower for model, tower in models if model.path.name == path.name and tower)
+        return list(islice(towers, 1))
     return towers_for(path, _towers_in)
 
 
@@ -157,13 +157,11 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _in_folders(program: str, roots: list[Path]) -> Iterator[FoundModel]:
-    towers_in = cache(_towers_in)
     for root in roots:
         for path in _files(root, _DEPTH):
-            if not is_model(path.name):
-                continue
-            name = _name(path.relative_to(root).parent / published_name(path.name))
-            yield FoundModel(path, name, program, next(iter(towers_for(path, towers_in)), None))
+            if is_model(path.name):
+                name = _name(path.relative_to(root).parent / published_name(path.name))
+                yield FoundModel(path, name, program)
 
 
 def _name(path: Path) -> str:
@@ -208,6 +206,10 @@ def _existing(folders: list[Path]) -> list[Path]:
 
 
 def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
+    return (model for model, _ in _with_towers(roots))
+
+
+def _with_towers(roots: list[Path]) -> Iterator[tuple[FoundModel, Path | None]]:
     """Ollama's manifests name the blobs of a model: `manifests/registry/owner/model/tag`."""
     for root in roots:
         manifests = root / "manifests"
@@ -217,7 +219,7 @@ def _in_ollama(roots: list[Path]) -> Iterator[FoundModel]:
             if model:
                 owner, name = path.parts[-3:-1]
                 named = name if owner == "library" else f"{owner}/{name}"
-                yield FoundModel(model, f"{named}:{path.name}", "Ollama", tower)
+                yield FoundModel(model, f"{named}:{path.name}", "Ollama"), tower
 
 
 def _blob(root: Path, layers: Any, kind: str) -> Path | None:

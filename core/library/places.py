@@ -37,19 +37,14 @@ _HASH_BYTES = 128
 
 
 def find_models(
-    ours: Path,
-    added: Sequence[Path] = (),
-    home: Path | None = None,
-    environment: Mapping[str, str] = os.environ,
+    ours: Path, home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[FoundModel]:
-    """Our folder, added ones and other programs', in this order.
+    """Our folder's and other programs', in this order.
 
     A model of several programs is listed for each. Unreadable folders count as empty.
     """
     home = home or Path.home()
     found = list(_below(ours, OURS))
-    for folder in added:
-        found += models_of(folder)
     for folder in lm_studio_folders(home):
         found += _below(folder, LM_STUDIO)
     for folder in hub_folders(home, environment):
@@ -67,18 +62,15 @@ def model_at(path: Path) -> FoundModel | None:
         found = next(_below(path, ""), None)
         return found if found is not None and found.path == path else None
     name = ollama_name(path) or published_name(str(path))
-    return FoundModel(path, name, "", None) if os.path.isfile(path) else None
+    return FoundModel(path, name, "") if os.path.isfile(path) else None
 
 
 def watched_folders(
-    ours: Path,
-    added: Sequence[Path] = (),
-    home: Path | None = None,
-    environment: Mapping[str, str] = os.environ,
+    ours: Path, home: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[Path]:
     """Folders in which models may appear or vanish: the nearest, 1,000 at most."""
     home = home or Path.home()
-    places = [ours, *added, *lm_studio_folders(home), *hub_folders(home, environment)]
+    places = [ours, *lm_studio_folders(home), *hub_folders(home, environment)]
     return folders_below(
         [*places, *(each / "manifests" for each in ollama_folders(home, environment))]
     )
@@ -110,7 +102,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 def _below(folder: Path, program: str) -> Iterator[FoundModel]:
     for path in islice(_candidates(folder), MOST_ENTRIES):
         if any(each.suffix.lower() == WEIGHTS for each in _entries(path)):
-            yield FoundModel(path, published_name(str(path)), program, None)
+            yield FoundModel(path, published_name(str(path)), program)
     if program == OURS:
         for model in models_below(folder):
             yield replace(model, name=published_name(str(model.path)), program=program)

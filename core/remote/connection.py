@@ -6,7 +6,7 @@ import contextlib
 import ipaddress
 import json
 from collections.abc import AsyncIterator
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -19,6 +19,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.json_text import parse_json
+from core.client.http import can_be_reached, http_client, why_failed
 
 CONNECT_S = 10.0
 # A body of pictures may take a minute on a slow network.
@@ -31,7 +32,6 @@ LONGEST_SAID = 300
 LONGEST_WAIT_S = 30.0
 # Overloaded, restarting or loading its model.
 _PASSING = (408, 425, 429, 502, 503, 504)
-_NO_COOKIES = DefaultCookiePolicy(allowed_domains=[])
 
 
 class TryAgainError(Exception):
@@ -51,7 +51,7 @@ def normalised(address: str) -> str:
             url = url.copy_with(scheme="https")
     except httpx2.InvalidURL:
         url = httpx2.URL("")
-    if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65_535:
+    if url.scheme not in ("http", "https") or not can_be_reached(url):
         raise RemoteUnreachableError("The address has to be like https://host or host:8000.")
     if url.userinfo or url.query or url.fragment:
         raise RemoteUnreachableError(
@@ -86,18 +86,11 @@ class Connections:
     """Clients for one proxy setting. Raises RemoteUnreachableError."""
 
     def __init__(self, proxy: str = "") -> None:
-        try:
-            self._outside = _client(proxy=proxy or None)
-        except (ValueError, httpx2.InvalidURL) as error:
-            raise RemoteUnreachableError("The proxy's address is not valid.") from error
-        except ImportError as error:
-            words = "Waymark can't use SOCKS proxies, only HTTP ones."
-            raise RemoteUnreachableError(words) from error
-        except OSError as error:
-            # Of SSL_CERT_FILE.
-            words = "The system's list of certificates can't be read."
-            raise RemoteUnreachableError(words) from error
-        self._here = _client(trust_env=False)
+        # How long an answer may take is the caller's to say.
+        timeout = httpx2.Timeout(None, connect=CONNECT_S, write=WRITE_S)
+        client = partial(http_client, RemoteUnreachableError, timeout=timeout)
+        self._outside = client(proxy=proxy)
+        self._here = client(trust_env=False)
 
     async def close(self) -> None:
         await self._outside.aclose()
@@ -131,12 +124,6 @@ class Connections:
 def encoded(body: object) -> bytes:
     # Half a surrogate pair, from a paste, becomes a question mark.
     return json.dumps(body, ensure_ascii=False).encode(errors="replace")
-
-
-def _client(**options: Any) -> httpx2.AsyncClient:
-    # How long an answer may take is the caller's to say.
-    timeout = httpx2.Timeout(None, connect=CONNECT_S, write=WRITE_S)
-    return httpx2.AsyncClient(timeout=timeout, cookies=CookieJar(_NO_COOKIES), **options)
 
 
 async def read_json(response: httpx2.Response) -> Any:
@@ -238,11 +225,7 @@ def _checked(key: str) -> str:
     return key
 
 
-def _named(error: httpx2.RequestError) -> Exception:
-    if isinstance(error, httpx2.ConnectError) and "CERTIFICATE" in str(error).upper():
-        return RemoteUnreachableError("The server's certificate can't be verified.")
-    if isinstance(error, httpx2.ProxyError):
-        return RemoteUnreachableError("The proxy refuses the connection.")
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return TryAgainError(RemoteUnreachableError("There is no connection to the server."))
-    return TryAgainError(RemoteUnreachableError("The connection broke off."))
+def _named(failure: httpx2.RequestError) -> Exception:
+    reason, passes = why_failed(failure)
+    error = RemoteUnreachableError(f"The request failed: {reason}.")
+    return TryAgainError(error) if passes else error

@@ -232,6 +232,10 @@ _MESSAGES = (
     QT_TR_NOOP("the server's certificate can't be verified"),
     QT_TR_NOOP("there is no connection to the server"),
     QT_TR_NOOP("the connection broke off"),
+    QT_TR_NOOP("the connection's settings have changed"),
+    QT_TR_NOOP("the server has sent nothing for a while"),
+    QT_TR_NOOP("the server began the file again"),
+    QT_TR_NOOP("the server answers {details}"),
     QT_TR_NOOP(
         "The model is private, gated or doesn't exist. Accept its licence on its page in a browser "
         "if there is one, and enter an access token."
@@ -256,10 +260,8 @@ _MESSAGES = (
     QT_TR_NOOP("The address has to be like https://host or host:8000."),
     QT_TR_NOOP("The address may not have a password or a query; a key has its own field."),
     QT_TR_NOOP("The key has characters that no key has."),
-    QT_TR_NOOP("The server's certificate can't be verified."),
-    QT_TR_NOOP("The proxy refuses the connection."),
-    QT_TR_NOOP("There is no connection to the server."),
-    QT_TR_NOOP("The connection broke off."),
+    QT_TR_NOOP("The request failed: {reason}."),
+    QT_TR_NOOP("The system's list of certificates can't be read."),
     QT_TR_NOOP("The connection broke off in the middle of the reply."),
     QT_TR_NOOP("The connection ended in the middle of the reply."),
     QT_TR_NOOP("The server ended the reply before its end."),

@@ -121,9 +121,9 @@ class ExportController(Controller):
                 if isinstance(writer, HtmlWriter):
                     await self._add_drawn(writer, chat)
                 else:
-                    await in_thread(partial(writer.add, chat))
+                    await in_thread(partial(writer.add, chat), writer)
                 count += 1
-            await in_thread(writer.end)
+            await in_thread(writer.end, writer)
         except BaseException:
             writer.discard()
             raise
@@ -132,7 +132,7 @@ class ExportController(Controller):
     async def _add_drawn(self, writer: HtmlWriter, chat: ArchivedChat) -> None:
         """Draw pictures that not all browsers show, one at a time."""
         writing = writer.writing(chat)
-        while (picture := await in_thread(partial(next, writing, None))) is not None:
+        while (picture := await in_thread(partial(next, writing, None), writer)) is not None:
             path = self._blobs.path(picture.digest)
             if not await in_thread(partial(shown_by_browsers, path)):
                 image = await rendered(self._pictures, picture, LONGEST_DRAWN)

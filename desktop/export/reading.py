@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from core.api.archive import ArchivedChat, ArchivedPicture
 from core.api.errors import NotAnExportError
@@ -34,6 +34,7 @@ from desktop.numbers import format_bytes
 MEMORY_BYTES = 4 * 2**30
 OPEN_S, CHAT_S = 60.0, 20.0
 MOST_ENTRIES, MOST_CHATS = 200_000, 200_000
+MOST_DIRECTORY_BYTES, _DIRECTORY_SIZE = 32 * 2**20, 5
 # What a damaged ZIP raises, also in each of its compressions.
 DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
 _CHATS = re.compile(r"chats/\d{1,9}\.json|(?:[^/]+/)?conversations(?:-\d+)?\.json")
@@ -49,8 +50,7 @@ class FoundChat(NamedTuple):
 
 
 class ChatsFile:
-    """`chats` tells the `program`. Not thread-safe. Raises NotAnExportError, WaymarkError,
-    OSError."""
+    """`chats` tells the `program`. Not thread-safe. Raises WaymarkError, OSError."""
 
     def __init__(self, path: Path) -> None:
         self.program: Program = "Waymark"
@@ -59,7 +59,7 @@ class ChatsFile:
         self._zip: zipfile.ZipFile | None = None
         try:
             if self._file.read(4).startswith((b"PK\3\4", b"PK\5\6")):
-                self._zip = _opened(zipfile.ZipFile(self._file))
+                self._zip = _opened(self._file)
         # zipfile raises the last for features that it does not have.
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             self.close()
@@ -161,7 +161,12 @@ class ChatsFile:
         return data
 
 
-def _opened(archive: zipfile.ZipFile) -> zipfile.ZipFile:
+def _opened(file: BinaryIO) -> zipfile.ZipFile:
+    # zipfile reads the whole directory, and makes an object of each entry, before it can be asked.
+    end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    if end is not None and end[_DIRECTORY_SIZE] > MOST_DIRECTORY_BYTES:
+        raise NotAnExportError(tr("It has too many entries."))
+    archive = zipfile.ZipFile(file)
     if len(archive.infolist()) > MOST_ENTRIES:
         raise NotAnExportError(tr("It has too many entries."))
     if any(_leads_outside(name) for name in archive.namelist()):

@@ -63,7 +63,7 @@ class Writer(ABC):
 
     def __init__(self, path: Path, path_of: Callable[[str], Path]) -> None:
         self._path, self._path_of = path, path_of
-        self.missing = 0
+        self.missing, self.stopped = 0, False
         descriptor, name = tempfile.mkstemp(prefix=".waymark-", dir=path.parent)
         self._unfinished = Path(name)
         self._file: BinaryIO = os.fdopen(descriptor, "wb")
@@ -87,6 +87,8 @@ class Writer(ABC):
 
     def _picture(self, digest: str) -> bytes:
         """Empty if it is gone."""
+        if self.stopped:
+            raise InterruptedError
         try:
             return read_regular(self._path_of(digest))
         except (OSError, WaymarkError):
@@ -111,7 +113,7 @@ class ZipWriter(Writer):
 
     def discard(self) -> None:
         # Else it would be closed, and so written, when it is freed.
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._zip.close()
         super().discard()
 
@@ -268,5 +270,14 @@ def date(moment: float) -> str:
     return f"{datetime.fromtimestamp(moment):%Y-%m-%d %H:%M}"
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+async def in_thread(work: Callable[[], T], writer: Writer | None = None) -> T:
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    if writer is None:
+        return await future
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        # The thread still uses its file.
+        writer.stopped = True
+        await asyncio.wait((future,))
+        raise

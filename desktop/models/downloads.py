@@ -101,7 +101,8 @@ class ShownDownload:
 
     def _going(self) -> str:
         if self.waiting:
-            return tr("waiting to try again: {reason}").format(reason=self.waiting)
+            reason = in_language(self.waiting)
+            return tr("waiting to try again: {reason}").format(reason=reason)
         if self.checking:
             return tr("checking the part that is downloaded")
         if self.speed < 1:
@@ -182,6 +183,8 @@ class DownloadsController(QObject):
         self._tasks.spawn(self._resume(work), tr("Resuming a download"))
 
     def pause(self, work: str) -> None:
+        if self._is_starting(work):
+            self._show(replace(self.shown[work], stage=Stage.PAUSED))
         self._tasks.spawn(self._client.pause(Path(work)), tr("Pausing a download"))
 
     def discard(self, work: str) -> None:
@@ -266,9 +269,15 @@ class DownloadsController(QObject):
             # Another Waymark may have completed it meanwhile.
             await answered(partial(jobs.create, models, found.job.plan))
             await self._connect()
-            await self._client.fetch(found.job.work)
+            # The keyring may have waited for the user, who has paused it meanwhile.
+            if self._is_starting(work):
+                await self._client.fetch(found.job.work)
         except WaymarkError as error:
-            self._show(replace(found, stage=Stage.STOPPED, error=error.info()))
+            if self._is_starting(work):
+                self._show(replace(found, stage=Stage.STOPPED, error=error.info()))
+
+    def _is_starting(self, work: str) -> bool:
+        return work in self.shown and self.shown[work].stage is Stage.STARTING
 
     async def _discard(self, work: str) -> None:
         found = self.shown.pop(work, None)

@@ -141,12 +141,11 @@ class GetModelDialog(Dialog):
         async def answer() -> None:
             try:
                 found = await ask()
+                if number == self._questions:
+                    show(found)
             except WaymarkError as error:
                 if number == self._questions:
                     self._say_error(error.info())
-            else:
-                if number == self._questions:
-                    show(found)
 
         self._tasks.spawn(answer(), tr("Asking the model server"))
 

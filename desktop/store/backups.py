@@ -52,11 +52,15 @@ def make(connection: sqlite3.Connection, path: Path) -> None:
             (verdict,) = target.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError("the backup is damaged")
-        rename(new, unused(path, COPY))
+        made = unused(path, COPY)
+        rename(new, made)
     except Exception:
         clear_unfinished(path)
         raise
-    for old in backups(path)[KEPT_BACKUPS:]:
+    kept = backups(path)
+    at = kept.index(made)
+    # Later names are of a clock that was ahead: they would push out every new one.
+    for old in (*kept[:at], *kept[at + KEPT_BACKUPS :]):
         old.unlink()
 
 

@@ -6018,6 +6018,22 @@ Modell: {model}</translation>
         <translation>die Verbindung brach ab</translation>
     </message>
     <message>
+        <source>the connection&apos;s settings have changed</source>
+        <translation>die Einstellungen der Verbindung haben sich geändert</translation>
+    </message>
+    <message>
+        <source>the server has sent nothing for a while</source>
+        <translation>der Server hat eine Weile nichts gesendet</translation>
+    </message>
+    <message>
+        <source>the server began the file again</source>
+        <translation>der Server hat die Datei von vorn begonnen</translation>
+    </message>
+    <message>
+        <source>the server answers {details}</source>
+        <translation>der Server antwortet mit {details}</translation>
+    </message>
+    <message>
         <source>The model is private, gated or doesn&apos;t exist. Accept its licence on its page in a browser if there is one, and enter an access token.</source>
         <translation>Das Modell ist privat, zugangsbeschränkt oder existiert nicht. Nehmen Sie, wenn es eine gibt, die Lizenz auf seiner Seite in einem Browser an und geben Sie ein Zugriffstoken ein.</translation>
     </message>
@@ -6076,22 +6092,6 @@ Modell: {model}</translation>
     <message>
         <source>The key has characters that no key has.</source>
         <translation>Der Schlüssel hat Zeichen, die kein Schlüssel hat.</translation>
-    </message>
-    <message>
-        <source>The server&apos;s certificate can&apos;t be verified.</source>
-        <translation>Das Zertifikat des Servers ist nicht überprüfbar.</translation>
-    </message>
-    <message>
-        <source>The proxy refuses the connection.</source>
-        <translation>Der Proxy lehnt die Verbindung ab.</translation>
-    </message>
-    <message>
-        <source>There is no connection to the server.</source>
-        <translation>Es gibt keine Verbindung zum Server.</translation>
-    </message>
-    <message>
-        <source>The connection broke off.</source>
-        <translation>Die Verbindung brach ab.</translation>
     </message>
     <message>
         <source>The connection broke off in the middle of the reply.</source>
@@ -6192,6 +6192,14 @@ Modell: {model}</translation>
     <message>
         <source>The process that reads its headers crashed.</source>
         <translation>Der Prozess, der seine Kopfdaten liest, ist abgestürzt.</translation>
+    </message>
+    <message>
+        <source>The request failed: {reason}.</source>
+        <translation>Die Anfrage schlug fehl: {reason}.</translation>
+    </message>
+    <message>
+        <source>The system&apos;s list of certificates can&apos;t be read.</source>
+        <translation>Die Zertifikatsliste des Systems kann nicht gelesen werden.</translation>
     </message>
     <message>
         <source>No such file or directory</source>

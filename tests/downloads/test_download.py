@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import ssl
+import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +28,16 @@ from core.downloads.choices import choices
 from core.downloads.client import DownloadNews, DownloadsClient
 from core.downloads.hub import Hub, look
 from core.downloads.jobs import Job
-from core.downloads.messages import Completed, Connection, Paused, Plan, Progress, Stopped
+from core.downloads.messages import (
+    Completed,
+    Connection,
+    Paused,
+    Plan,
+    Progress,
+    RemoteFile,
+    Stopped,
+)
+from core.downloads.parts import PartFile
 from core.downloads.transfer import Patience
 from core.system.private_files import RESERVE_BYTES
 from desktop.store.folders import DEMO_MODEL
@@ -378,6 +388,48 @@ def test_L2_a_process_paused_or_killed_goes_on_with_what_it_has(
     assert shown(tmp_path / "models") == wanted
     # Two kills, of up to 8 MiB and what was on its way; pauses lose nothing that had arrived.
     assert hub.bytes_sent < sum(map(len, wanted.values())) + 2 * 10 * 2**20 + 2 * 2**20
+
+
+def test_a_pause_ends_the_check_of_files_that_are_in_their_places(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, hashed = created(tmp_path, hub), list[int]()
+    for name, data in WANTED.items():
+        job.place(name).parent.mkdir(parents=True, exist_ok=True)
+        job.place(name).write_bytes(data)
+
+    def slowly(*_: object) -> Iterator[bytes]:
+        for number in range(2_000):
+            hashed.append(number)
+            time.sleep(0.001)
+            yield b"never as published"
+
+    async def paused() -> None:
+        running = asyncio.ensure_future(fetch(job, hub))
+        await until(lambda: bool(hashed))
+        running.cancel()
+        await asyncio.wait((running,))
+        assert running.cancelled()
+
+    monkeypatch.setattr(parts, "_blocks", slowly)
+    # The loop ends after its threads.
+    asyncio.run(paused())
+    assert len(hashed) < 200
+
+
+def test_a_long_journal_is_read_in_time(tmp_path: Path) -> None:
+    # Of 400 GB: pieces begun at many places, and some that arrived twice.
+    size = 50_000
+    part = PartFile(tmp_path, 0, RemoteFile(path="a", size=2 * size, git_blob="0" * 40))
+    starts = [*range(0, size, 2), *range(1, size, 2), *range(0, size, 2)]
+    lines = [f"{start} {start + 1} {start:064x}\n" for start in starts]
+    lines.append(f"10 21 {0:064x}\n")
+    part.journal.write_text("".join(lines))
+    began = time.process_time()
+    part.read_journal()
+    assert time.process_time() - began < 5
+    assert part.received == size and part.gap() == (size, 2 * size)
+    assert [piece.start for piece in part.pieces[8:13]] == [8, 9, 10, 21, 22]
 
 
 def test_L2_another_waymark_is_waited_for_and_taken_over_from(

@@ -19,6 +19,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import Failed
+from core.client.child import Child
 from core.downloads.__main__ import Service
 from core.downloads.choices import ARCHITECTURES, FAMILIES, choices, suggested
 from core.downloads.client import DownloadsClient
@@ -285,6 +286,20 @@ def test_L2_a_download_paused_before_it_began_says_so_and_can_go_on(tmp_path: Pa
     assert [type(each) for each in told] == [Paused, Paused, Stopped]
 
 
+def test_L2_a_download_resumed_before_its_pause_has_ended_goes_on(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    async def live() -> None:
+        service = Service(told.append)
+        for command in (Fetch, Pause, Fetch, Fetch):
+            await service.take(command(work=str(tmp_path)))
+        await asyncio.sleep(0.1)
+        await service.close()
+
+    asyncio.run(live())
+    assert [type(each) for each in told] == [Paused, Stopped]
+
+
 def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:
     told: list[Any] = []
 
@@ -300,6 +315,20 @@ def test_a_search_is_tried_twice_and_then_says_why(hub: FakeHub) -> None:
 
     asyncio.run(live())
     assert [type(each) for each in told] == [Found, Failed]
+
+
+def test_a_question_that_could_not_be_sent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ended(child: Child[Any], first: object) -> None: ...
+
+    monkeypatch.setattr(Child, "start", ended)
+
+    async def live() -> None:
+        client = DownloadsClient(lambda _: None)
+        with pytest.raises(WaymarkError, match="process of downloads"):
+            await client.search("a")
+        assert client._requests.open_numbers == []
+
+    asyncio.run(live())
 
 
 def test_a_child_that_can_not_start_or_dies_is_an_error(tmp_path: Path) -> None:

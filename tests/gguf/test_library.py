@@ -37,7 +37,7 @@ def ollama(root: Path, name: str, *kinds: str, **changed: str) -> Path:
 
 def listed(home: Path, **environment: str) -> list[tuple[str, str, str | None]]:
     return [
-        (each.program, each.name, each.tower.name if each.tower else None)
+        (each.program, each.name, next((tower.name for tower in find_towers(each.path)), None))
         for each in found_models(home, environment)
     ]
 
@@ -75,7 +75,7 @@ def test_ollama(tmp_path: Path) -> None:
     (root / "manifests" / "registry.ollama.ai" / "library" / "torn" / "1").write_text("{")
     (found,) = found_models(tmp_path, {"OLLAMA_MODELS": str(root)})
     projector = root / "blobs" / BLOBS["projector"].replace(":", "-")
-    assert found == FoundModel(path, "seeing:4b", "Ollama", projector)
+    assert found == FoundModel(path, "seeing:4b", "Ollama")
     assert models_below(root) == [found]
     assert (ollama_name(path), ollama_name(projector), ollama_name(root)) == ("seeing:4b", "", "")
     assert find_towers(path) == [projector]

@@ -10,7 +10,7 @@ import pytest
 
 from core.gguf.library import find_towers
 from core.library.__main__ import _names_in, state_of
-from core.library.places import find_models, watched_folders
+from core.library.places import find_models, folders_below, models_of, watched_folders
 from tests.gguf.files import write
 
 
@@ -28,7 +28,8 @@ def file(path: Path) -> Path:
 
 
 def listed(home: Path, *added: Path) -> list[tuple[str, str]]:
-    found = find_models(home / "ours", added, home, {})
+    found = find_models(home / "ours", home, {})
+    found += [each for folder in added for each in models_of(folder)]
     return [(each.program, each.name) for each in found]
 
 
@@ -76,13 +77,13 @@ def test_hostile_folders_count_as_empty(tmp_path: Path) -> None:
 def test_folders_are_watched_down_to_the_models(tmp_path: Path) -> None:
     folder(tmp_path / "ours" / "Org" / "One")
     (tmp_path / "ours" / ".downloads").mkdir()
-    nowhere = [tmp_path / "gone", tmp_path / ("x" * 300)]
-    found = watched_folders(tmp_path / "ours", nowhere, tmp_path, {})
+    assert folders_below([tmp_path / "gone", tmp_path / ("x" * 300)]) == []
+    found = watched_folders(tmp_path / "ours", tmp_path, {})
     ours = tmp_path / "ours"
     assert found == [ours, ours / "Org", ours / "Org" / "One"]
     for number in range(1_500):
         (ours / f"{number}").mkdir()
-    assert len(watched_folders(ours, [], tmp_path, {})) <= 1_000
+    assert len(watched_folders(ours, tmp_path, {})) <= 1_000
 
 
 def test_many_models_in_one_folder_take_a_few_reads_of_it(
@@ -103,7 +104,6 @@ def test_many_models_in_one_folder_take_a_few_reads_of_it(
 
     monkeypatch.setattr(os, "scandir", counted)
     found = find_models(tmp_path / "ours", home=tmp_path, environment={})
-    assert [each.name for each in found if each.tower is None] == []
     names_in = cache(_names_in)
     states = {state_of(each.path, names_in) for each in found}
     assert len(found) == len(states) == 2_000

@@ -6,10 +6,14 @@ fields as such.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
+import pytest
+
 from core.api.chat import Message
 from core.api.events import Finished, Generated, Prefilling
 from core.api.params import CacheSettings
-from tests.promises.fixtures import PictureOf
+from tests.promises.fixtures import LoadedOf, PictureOf
 from tests.promises.machine import Machine, system, user, words
 
 
@@ -66,6 +70,22 @@ def test_W2_progress_counts_up_to_the_prompt(machine: Machine, picture: PictureO
     assert all(
         event.stats.reused_tokens + event.stats.evaluated_tokens == event.done for event in progress
     )
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_W2_progress_is_told_once_a_forward(loaded_of: LoadedOf, precision: str) -> None:
+    base = loaded_of("hybrid", precision)
+    if not base.model.batch_invariant:
+        pytest.skip("torch's own products of many rows are faster here")
+    machine = Machine(base)
+    chat: list[Message] = [user("One")]
+    for index in range(20):
+        chat += [machine.ask(chat[:1]).reply, user(words(3, f"{index}-"))]
+    machine.cache.clear()
+    answer = machine.ask(chat)
+    done = [event.done for event in answer.events if isinstance(event, Prefilling)]
+    assert done == [0, *accumulate(answer.fed)] and done[-1] == answer.stats.prompt_tokens
+    assert len(done) < len(machine.prompt(chat).runs) // 4
 
 
 def test_W2_the_streamed_reply_is_the_reply(machine: Machine) -> None:

@@ -157,7 +157,7 @@ def test_A5_a_certificate_that_can_t_be_verified_is_refused(certificate: ssl.SSL
     with FakeServer(certificate) as server:
         heard = talk(reply_of(server.address, key="secret"))
     assert heard.error == "RemoteUnreachableError" and server.asked == []
-    assert heard.words == "The server's certificate can't be verified."
+    assert heard.words == "The request failed: the server's certificate can't be verified."
 
 
 def test_A5_an_endless_reply_ends_at_the_limit() -> None:
@@ -329,10 +329,9 @@ def test_A5_a_list_of_nonsense_is_refused_or_left_out(listed: bytes) -> None:
 
 
 def test_A5_a_bad_proxy_has_a_name() -> None:
-    for proxy in ("nonsense", "socks5://127.0.0.1:1"):
-        assert talk(reply_of("https://example.invalid/v1"), proxy=proxy).error == (
-            "RemoteUnreachableError"
-        )
+    for proxy in ("nonsense", "socks5://127.0.0.1:1", "http://a:99999", "http://"):
+        heard = talk(reply_of("https://example.invalid/v1"), proxy=proxy)
+        assert heard.error == "RemoteUnreachableError" and "prox" in heard.words
 
 
 def test_A5_certificates_that_can_t_be_read_have_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,8 @@ class Prefill:
         self._num_runs = restored.num_runs
         self.state = restored.state
         self.last_hidden = restored.last_hidden
+        # False until the last run of a forward is finished.
+        self.between_passes = True
 
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
@@ -67,6 +69,7 @@ class Prefill:
                     self._finish(run, end)
                     if run in planned:
                         self._keep()
+                    self.between_passes = run is before
                     yield run.end.token.value
                 runs = runs[len(joined) :]
         except Exception:

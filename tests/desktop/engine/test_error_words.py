@@ -101,6 +101,10 @@ def test_a_message_keeps_its_values_in_german(template: str) -> None:
             "a.heic can't be opened: Permission denied.",
             "a.heic kann nicht geöffnet werden: Zugriff verweigert.",
         ),
+        (
+            "After several attempts: the server answers 503.",
+            "Nach mehreren Versuchen: der Server antwortet mit 503.",
+        ),
         # A file's name is no reason.
         ("Stopped has no pages.", "Stopped hat keine Seiten."),
         ("Something new happened.", "Something new happened."),

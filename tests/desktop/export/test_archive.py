@@ -201,6 +201,9 @@ def test_markdown_holds_what_is_shown(tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     writer = WRITERS[".zip"](tmp_path / "a.zip", tmp_path.joinpath)
     writer.add(CHAT)
+    writer.stopped = True
+    with pytest.raises(InterruptedError):
+        writer.end()
     writer.discard()
     assert list(tmp_path.iterdir()) == []
 

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import re
 import sqlite3
+import threading
+import zipfile
 from pathlib import Path
 
 import pypdfium2
@@ -196,6 +198,31 @@ async def test_pictures_that_can_not_be_read_are_reported(
 async def test_a_folder_that_can_not_be_written(app: App, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="can't be written"):
         await app.parts.export.write([], tmp_path / "nowhere" / "a.zip")
+
+
+async def test_an_export_that_is_cut_off_at_closing_leaves_nothing(
+    app: App, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await talked(app, engine, tmp_path)
+    begun, goes_on = threading.Event(), threading.Event()
+    entry = vars(zipfile)["_ZipWriteFile"]
+    write = entry.write
+
+    def slowly(file: object, data: bytes) -> object:
+        begun.set()
+        goes_on.wait(10)
+        return write(file, data)
+
+    monkeypatch.setattr(entry, "write", slowly)
+    (tmp_path / "out").mkdir()
+    task = asyncio.ensure_future(app.parts.export.write([chat], tmp_path / "out" / "a.zip"))
+    await until(begun.is_set)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.slow

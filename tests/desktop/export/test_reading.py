@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import struct
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -303,6 +304,20 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     path = zipped(tmp_path / "a.zip", ("chats/000001.json", b" " * 2**25))
     with pytest.raises(NotAnExportError, match="larger than"):
         read(path)
+
+
+def test_a_directory_of_millions_of_entries_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = zipped(tmp_path / "a.zip", ("a", b"")).read_bytes()
+    at = data.index(b"PK\1\2")
+    entry = data[at : data.index(b"PK\5\6")]
+    count = reading.MOST_DIRECTORY_BYTES // len(entry) + 1
+    sizes = struct.pack("<4H2LH", 0, 0, 65_535, 65_535, count * len(entry), at, 0)
+    (tmp_path / "b.zip").write_bytes(data[:at] + entry * count + b"PK\5\6" + sizes)
+    monkeypatch.delattr(zipfile, "ZipFile")
+    with pytest.raises(NotAnExportError, match="too many entries"):
+        read(tmp_path / "b.zip")
 
 
 def test_a_bomb_that_lies_about_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

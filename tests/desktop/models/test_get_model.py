@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDialog, QLineEdit, QL
 
 from core.client.client import EngineClient
 from core.downloads import jobs
-from core.downloads.messages import Plan, RemoteFile
+from core.downloads.messages import Connection, Plan, RemoteFile
 from core.library.messages import Device, Speed
 from desktop.app import App
 from desktop.engine.engine_status import Phase
@@ -23,7 +23,7 @@ from desktop.store.settings import AppSettings, NetworkSettings
 from desktop.store.settings_file import SettingsFile
 from tests.client.test_secrets import MemoryKeyring, backend
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.hands import find, press, words
+from tests.desktop.hands import find, press, settle, words
 from tests.downloads.fake_hub import COMMIT, FakeHub, FakeRepository
 
 FILES = {path.name: path.read_bytes() for path in DEMO_MODEL.iterdir()}
@@ -38,6 +38,7 @@ def hub(folders: Folders) -> Iterator[FakeHub]:
         "Org/Tiny-Vision": FakeRepository(dict(FILES), config={"model_type": "qwen3_5"}),
         "Org/Tiny-GGUF": FakeRepository({"T-Q4_K_M.gguf": bytes(600), "T-BF16.gguf": bytes(2_000)},
                                         more=gguf),
+        "Org/Bad": FakeRepository({"aux.gguf": bytes(600)}, more=gguf),
     }) as hub:  # fmt: skip
         network = NetworkSettings(hub=hub.address)
         SettingsFile(folders.settings_file).save(AppSettings(network=network))
@@ -125,6 +126,7 @@ def texts(results: QListWidget) -> list[str]:
 
 @pytest.mark.parametrize(("text", "said"), [
     ("Org/None", "There is no such model."), ("nothing like it", "No model that Waymark runs"),
+    ("Org/Bad", "The model server's answer can't be used."),
 ])  # fmt: skip
 async def test_what_is_not_there_is_said(hub: FakeHub, text: str, said: str, app: App) -> None:
     ask(app, text)
@@ -168,6 +170,27 @@ async def test_a_download_is_paused_found_again_resumed_and_deleted(
     press(app, "deleteDownloadYes")
     await until(lambda: not (folders.data / "models" / jobs.HIDDEN).exists())
     assert app.parts.downloads.shown == {}
+
+
+async def test_a_download_that_is_paused_while_the_keyring_waits_stays_paused(
+    hub: FakeHub, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def connection() -> Connection:
+        asked.set()
+        await answer.wait()
+        return Connection(hub=hub.address)
+
+    ask(app, "")
+    monkeypatch.setattr(app.parts.downloads, "_connection", connection)
+    app.parts.downloads.begin(plan())
+    await asked.wait()
+    press(app, "downloadTurn")
+    assert shown(app).stage is Stage.PAUSED
+    answer.set()
+    await settle()
+    assert shown(app).stage is Stage.PAUSED and not connects(app)
 
 
 async def test_a_download_that_another_waymark_completed_is_complete(

@@ -466,7 +466,7 @@ def test_L3_only_files_of_the_model_are_planned_for_deletion(tmp_path: Path) -> 
         write(folder / f"{name}.gguf")
 
     def planned(path: Path, program: str = "") -> Removal:
-        return plan_removal(FoundModel(path, "n", program, None))
+        return plan_removal(FoundModel(path, "n", program))
 
     split = planned(folder / "One-00001-of-00002.gguf")
     assert [each.name for each in split.paths] == [
@@ -493,7 +493,7 @@ def test_L3_a_repository_of_the_cache_goes_whole_or_only_the_file(tmp_path: Path
     for name in ("N-Q4_K_M", "N-Q8_0"):
         blob = write(repository / "blobs" / name)
         (snapshot / f"{name}.gguf").symlink_to(blob)
-    found = FoundModel(snapshot / "N-Q8_0.gguf", "n", "Hugging Face", None)
+    found = FoundModel(snapshot / "N-Q8_0.gguf", "n", "Hugging Face")
     one = plan_removal(found)
     assert {each.name for each in one.paths} == {"N-Q8_0.gguf", "N-Q8_0"}
     (snapshot / "N-Q4_K_M.gguf").unlink()
@@ -509,20 +509,20 @@ def test_L3_other_models_of_a_repository_and_files_outside_it_stay(tmp_path: Pat
     (repository / "blobs").mkdir(parents=True)
     snapshot = model(repository / "snapshots" / "aa")
     (snapshot / "N.gguf").symlink_to(write(repository / "blobs" / "n"))
-    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face"))
     assert set(file.paths) == {snapshot / "N.gguf", repository / "blobs" / "n"}
-    folder = plan_removal(FoundModel(snapshot, "n", "Hugging Face", None))
+    folder = plan_removal(FoundModel(snapshot, "n", "Hugging Face"))
     assert folder.paths == () and "other files" in folder.refused
     (snapshot / "N.gguf").unlink()
     (snapshot / "N.gguf").symlink_to(write(tmp_path / "mine.gguf"))
-    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face", None))
+    file = plan_removal(FoundModel(snapshot / "N.gguf", "n", "Hugging Face"))
     assert file.paths == (snapshot / "N.gguf",)
 
 
 def test_L3_a_cache_folder_of_the_user_is_no_part_of_a_model(tmp_path: Path) -> None:
     path = model(tmp_path / "m")
     (path / ".cache" / "huggingface").mkdir(parents=True)
-    found = FoundModel(path, "m", "", None)
+    found = FoundModel(path, "m", "")
     assert plan_removal(found).paths == (path,)
     (path / ".cache" / "browser").mkdir()
     assert plan_removal(found).paths == ()
@@ -562,7 +562,7 @@ async def test_a_model_moves_to_another_folder_and_keeps_its_settings(
     # To where it is, and of another program.
     press(app, "libraryMove")
     await until(lambda: "there already" in words(app, "libraryWords"))
-    found = FoundModel(now, "n", "LM Studio", None)
+    found = FoundModel(now, "n", "LM Studio")
     app.parts.moves.begin(found, home)
     await until(lambda: "LM Studio" in words(app, "libraryWords"))
     assert now.is_dir()
@@ -573,7 +573,7 @@ def test_a_vision_tower_goes_along_and_stays_for_the_other_model(tmp_path: Path)
     folder.mkdir(parents=True)
     for name in ("M-Q4_K_M.gguf", "M-Q8_0.gguf", "mmproj-M.gguf"):
         write(folder / name)
-    place = FoundModel(folder / "M-Q4_K_M.gguf", "M", OURS, None)
+    place = FoundModel(folder / "M-Q4_K_M.gguf", "M", OURS)
     move = plan_move(place, [tmp_path / "ours"], target)
     tower = "Org/Name/mmproj-M.gguf"
     assert (move.files, move.kept) == ((tower, "Org/Name/M-Q4_K_M.gguf"), (tower,))

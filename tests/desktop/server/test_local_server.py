@@ -349,7 +349,7 @@ async def test_a_program_has_a_model_loaded_by_its_name_if_a_switch_allows_it(
     key = await switched_on(app)
 
     async def find_models() -> list[FoundModel]:
-        return [FoundModel(Path("/models/other"), "other", "", None)]
+        return [FoundModel(Path("/models/other"), "other", "")]
 
     monkeypatch.setattr(app.parts.server, "_find", find_models)
 

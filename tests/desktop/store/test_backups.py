@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -100,6 +101,16 @@ async def test_H7_a_backup_that_fails_leaves_none_and_the_older_ones_stay(
         assert list(path.parent.glob("*unfinished*"))
     with opened(path):
         assert list(path.parent.glob("*unfinished*")) == []
+
+
+def test_H7_copies_of_a_clock_that_was_ahead_push_out_no_new_one(path: Path) -> None:
+    for year in (2098, 2099):
+        shutil.copy(path, path.with_name(f"chats.copy-{year}0101-000000-000000.db"))
+    with closing(sqlite3.connect(path)) as connection:
+        backups.make(connection, path)
+        (made,) = backups.backups(path)
+        backups.make(connection, path)
+    assert len(backups.backups(path)) == 2 and backups.backups(path)[1] == made
 
 
 def test_H7_a_damaged_file_pushes_out_no_backup(path: Path) -> None:
