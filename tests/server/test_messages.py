@@ -143,17 +143,19 @@ def test_A3_a_messages_error_names_the_field(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "kind", "words"),
     [
-        (PromptTooLongError("Too long.", 5), anthropic.BadRequestError),
-        (InternalError("Oops."), anthropic.InternalServerError),
+        # Claude Code looks for these words, and then shortens the chat.
+        (PromptTooLongError("Too long.", 5), anthropic.BadRequestError,
+         "Prompt is too long: 5 tokens > 100 maximum"),
+        (InternalError("Oops."), anthropic.InternalServerError, "Oops"),
     ],
-)
+)  # fmt: skip
 def test_A3_errors_of_the_engine_are_the_clients_errors(
-    tmp_path: Path, error: Any, kind: type[Exception], stream: bool
+    tmp_path: Path, error: Any, kind: type[Exception], words: str, stream: bool
 ) -> None:
     engine = ScriptedEngine(Failed(request=0, error=error.info()))
     with serving(engine.connect, tmp_path) as served:
         create: Any = served.anthropic().messages.create
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=words):
             create(model="any", max_tokens=9, messages=HELLO, stream=stream)
