@@ -47,14 +47,17 @@ def test_a_message_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
 
 def test_a_message_as_a_stream(served: Served) -> None:
     """The client's own accumulation of the events is the whole message."""
-    kinds = []
+    kinds, begun = list[str](), None
     with served.anthropic().messages.stream(model="any", max_tokens=9, messages=HELLO) as stream:
         for event in stream:
             kinds.append(event.type)
+            if event.type == "message_start":
+                begun = event.message.usage
         message = stream.get_final_message()
     assert [block.type for block in message.content] == ["thinking", "text"]
     assert message.content[1].type == "text" and message.content[1].text == "A fine day."
     assert (message.stop_reason, message.usage.cache_read_input_tokens) == ("end_turn", 7)
+    assert begun is not None and (begun.input_tokens, begun.cache_read_input_tokens) == (3, 7)
     starts = [kind for kind in kinds if kind in ("content_block_start", "content_block_stop")]
     assert starts == ["content_block_start", "content_block_stop"] * 2
     assert kinds[0] == "message_start" and kinds[-1] == "message_stop"

@@ -6,6 +6,7 @@ import json
 import secrets
 
 from core.api.chat import AssistantMessage, ToolCall
+from core.api.stats import RequestStats
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
@@ -58,11 +59,10 @@ def _thinking(body: Body) -> bool | None:
     return {"disabled": False, "enabled": True, "adaptive": True}.get(str(kind))
 
 
-def _usage(ended: Ended) -> Body:
-    """Unlike elsewhere, the input is only what was not cached."""
-    stats = ended.stats
+def _usage(stats: RequestStats) -> Body:
+    """The input is only what was not cached."""
     return {
-        "input_tokens": stats.evaluated_tokens,
+        "input_tokens": stats.prompt_tokens - stats.reused_tokens,
         "cache_read_input_tokens": stats.reused_tokens,
         "cache_creation_input_tokens": 0,
         "output_tokens": stats.reply_tokens,
@@ -80,18 +80,18 @@ def _stop_reason(ended: Ended) -> str:
 class MessageWriter(Writer):
     """Writes content blocks: a thought, then the answer."""
 
-    keep_alive = event({"type": "ping"}, "ping")
-
     def __init__(self, model: str) -> None:
         super().__init__(model)
         self._id = f"msg_{secrets.token_hex(12)}"
         self._open = ""
         self._index = -1
 
-    def begin(self) -> bytes:
-        usage = {"input_tokens": 0, "output_tokens": 0}
-        message = self._message([], None, usage)
-        return self._event("message_start", message=message) + self.keep_alive
+    def begin(self, stats: RequestStats | None) -> bytes:
+        message = self._message([], None, _usage(stats or RequestStats()))
+        return self._event("message_start", message=message) + self.waiting()
+
+    def waiting(self) -> bytes:
+        return event({"type": "ping"}, "ping")
 
     def more(self, delta: Delta) -> bytes:
         parts = list[bytes]()
@@ -126,7 +126,7 @@ class MessageWriter(Writer):
         last = self._event(
             "message_delta",
             delta={"stop_reason": _stop_reason(ended), "stop_sequence": ended.stop or None},
-            usage=_usage(ended),
+            usage=_usage(ended.stats),
             timings=ended.timings(),
         )
         return opened + self._close() + last + self._event("message_stop")
@@ -140,7 +140,7 @@ class MessageWriter(Writer):
         for call in reply.calls:
             given = json.loads(call.arguments)
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
-        message = self._message(blocks, _stop_reason(ended), _usage(ended))
+        message = self._message(blocks, _stop_reason(ended), _usage(ended.stats))
         message["stop_sequence"] = ended.stop or None
         return {**message, "timings": ended.timings()}
 
