@@ -14,6 +14,7 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, SystemMessage, UserMessage
 from core.api.errors import InternalError, PromptTooLongError
 from core.api.events import Failed
+from core.api.params import Thinking
 from tests.server.serving import ScriptedEngine, Served, serving
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -91,6 +92,9 @@ def test_content_blocks(served: Served, engine: ScriptedEngine) -> None:
         ({}, None, None),
         ({"thinking": {"type": "disabled"}}, False, None),
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, True, None),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "low", None),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}, True, None),
+        ({"output_config": {"effort": "low"}}, None, None),
         (
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
             None,
@@ -100,11 +104,11 @@ def test_content_blocks(served: Served, engine: ScriptedEngine) -> None:
     ],
 )
 def test_thinking_and_formats(
-    served: Served, engine: ScriptedEngine, fields: Any, thinking: bool | None, form: str | None
+    served: Served, engine: ScriptedEngine, fields: Any, thinking: Thinking, form: str | None
 ) -> None:
     served.anthropic().messages.create(model="any", max_tokens=9, messages=HELLO, extra_body=fields)
     command = engine.commands[0]
-    assert command.thinking is thinking
+    assert command.thinking == thinking
     assert (command.format.kind if command.format is not None else None) == form
 
 

@@ -6,11 +6,12 @@ import json
 import secrets
 
 from core.api.chat import AssistantMessage, ToolCall
+from core.api.params import Thinking
 from core.api.stats import RequestStats
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, sampling_of
+from core.server.requests.parameters import Body, effort_of, format_of, sampling_of
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -53,10 +54,12 @@ def read_ask(body: Body, reader: Reader, client: str) -> Ask:
     )
 
 
-def _thinking(body: Body) -> bool | None:
-    thinking = body.get("thinking")
+def _thinking(body: Body) -> Thinking:
+    thinking, config = body.get("thinking"), body.get("output_config")
     kind = thinking.get("type") if isinstance(thinking, dict) else None
-    return {"disabled": False, "enabled": True, "adaptive": True}.get(str(kind))
+    if kind not in ("enabled", "adaptive"):
+        return False if kind == "disabled" else None
+    return effort_of(config.get("effort")) or True if isinstance(config, dict) else True
 
 
 def _usage(stats: RequestStats) -> Body:
