@@ -103,7 +103,7 @@ class Answering:
                     return
                 except EngineError as error:
                     if not (side and error.error.name == NoRoomBesideError.__name__):
-                        raise _refusal(error, ask) from None
+                        raise self._refusal(error, ask) from None
 
     async def count(self, ask: Ask) -> Counted:
         """Count a prompt's tokens, replies as they were sampled. Raises Refusal."""
@@ -117,7 +117,7 @@ class Answering:
         try:
             return await request.last()
         except EngineError as error:
-            raise _refusal(error, ask) from None
+            raise self._refusal(error, ask) from None
         finally:
             request.cancel()
 
@@ -139,7 +139,7 @@ class Answering:
         if _num_characters(ask.conversation) > most:
             tokens = f"{self.model.context_length:,} tokens"
             words = f"It has more characters or messages than {tokens} can have."
-            raise Refusal.of(PromptTooLongError(words, 0).info(), ask.prompt_field)
+            raise self._refusal(EngineError(PromptTooLongError(words).info()), ask)
         called = any(
             isinstance(message, ToolMessage)
             or (isinstance(message, AssistantMessage) and bool(message.calls))
@@ -154,6 +154,11 @@ class Answering:
             )
         if ask.conversation.pictures and not self.model.vision:
             raise Refusal(f"{self.model.name} can't see pictures.", ask.prompt_field)
+
+    def _refusal(self, error: EngineError, ask: Ask) -> Refusal:
+        field = "tools" if ask.tools.must and ask.format is None else ask.format_field
+        context = self.client.model.context_length if self.client.model is not None else 0
+        return Refusal.of(error.error, ask.prompt_field, field, context)
 
     async def _generate(
         self, ask: Ask, placed: Placed, side: bool
@@ -256,8 +261,3 @@ def _num_characters(conversation: Conversation) -> int:
         elif isinstance(message, ToolMessage):
             total += len(message.name)
     return total
-
-
-def _refusal(error: EngineError, ask: Ask) -> Refusal:
-    field = "tools" if ask.tools.must and ask.format is None else ask.format_field
-    return Refusal.of(error.error, ask.prompt_field, field)

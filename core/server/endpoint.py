@@ -139,9 +139,10 @@ class AnswerEndpoint:
                     if not connection.begun:
                         headers = {"content-type": writer.media_type, "cache-control": "no-store"}
                         await connection.begin(headers)
-                        await connection.write(writer.begin())
+                        stats = None if event is None else event.stats
+                        await connection.write(writer.begin(stats))
                     if event is None:
-                        await connection.write(writer.keep_alive)
+                        await connection.write(writer.waiting())
                     elif isinstance(event, Ended):
                         await connection.write(writer.end(event))
                     elif event.answer or event.reasoning or event.call is not None:

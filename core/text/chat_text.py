@@ -177,7 +177,7 @@ class ChatText:
 
     def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
         """Leave out replies without content, which would be copied, if the template allows it."""
-        keeps_all = not self._traits.takes_questions_in_a_row
+        keeps_all = self._traits.style.joins_questions
         return [
             index
             for index, message in enumerate(messages)

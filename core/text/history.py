@@ -32,7 +32,7 @@ from core.text.template_messages import (
     ContentStyle,
     TemplateMessage,
     definitions,
-    joined_results,
+    joined_messages,
     num_images,
     template_message,
     tool_texts,
@@ -52,7 +52,6 @@ class Traits:
     reply_space: str = ""
     closing_id: int | None = None
     has_thinking_switch: bool = False
-    takes_questions_in_a_row: bool = False
     tools: ToolSyntax | None = None
 
 
@@ -268,7 +267,7 @@ def plain_messages(
         template_message(index, joined_texts(message), style, lambda index, text, kind: hide(text))
         for index, message in enumerate(messages)
     ]
-    return joined_results(shown) if style.joins_results else shown
+    return joined_messages(shown, style)
 
 
 def joined_texts(message: Message) -> Message:

@@ -21,7 +21,7 @@ from core.text.template_messages import (
     TemplateMessage,
     assistant_fields,
     call_fields,
-    joined_results,
+    joined_messages,
     template_message,
 )
 
@@ -151,7 +151,7 @@ def mask(
             masked.append(shown)
         else:
             masked.append(assistant_fields(thought, answer, style))
-    return joined_results(masked) if style.joins_results else masked
+    return joined_messages(masked, style)
 
 
 def _calling(index: int, call: ToolCall, reply: SampledReply, masks: Masks) -> TemplateMessage:

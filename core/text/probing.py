@@ -56,6 +56,7 @@ def probe_traits(kit: TextKit) -> Traits:
         calls_apart=tools == "harmony",
         results_in_calls=tools in AROUND_REPLY,
         joins_results=tools == "gemma4" and joins_results(kit, style),
+        joins_questions=not _rendered(kit, style, _chat(_user("a"), _user("b"))),
         short_ids=tools in ("mistral_ids", "mistral_list"),
     )
     return Traits(
@@ -64,7 +65,6 @@ def probe_traits(kit: TextKit) -> Traits:
         reply_space=_reply_space(kit, style),
         closing_id=_closing_id(kit, style),
         has_thinking_switch=_has_thinking_switch(kit, style),
-        takes_questions_in_a_row=_items(kit, style, [_user("a"), _user("b")]) is not None,
         tools=tools,
     )
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core.api.chat import (
@@ -27,6 +27,7 @@ TextWriter = Callable[[int | None, str, SlotKind], str]
 TemplateMessage = dict[str, Any]
 
 NO_ID = "0" * 9
+_BETWEEN = {"type": "text", "text": "\n\n"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class ContentStyle:
     calls are in a reply's text. `calls_apart`: calls are messages, written anew.
     `results_in_calls`: results need a message with calls before them, so a sampled reply with calls
     is shown as one. `joins_results`: results, and the answer after them, are a part of that
-    message. `short_ids`: calls have ids of nine letters and digits."""
+    message. `joins_questions`: no question follows another or a result.
+    `short_ids`: calls have ids of nine letters and digits."""
 
     always_lists: bool = False
     takes_lists: bool = True
@@ -43,6 +45,7 @@ class ContentStyle:
     calls_apart: bool = False
     results_in_calls: bool = False
     joins_results: bool = False
+    joins_questions: bool = False
     short_ids: bool = False
 
 
@@ -86,8 +89,34 @@ def template_message(
     return {"role": "user", "content": _content(parts, style)}
 
 
-def joined_results(messages: Iterable[TemplateMessage]) -> list[TemplateMessage]:
-    """The form that Gemma 4's first templates take."""
+def joined_messages(messages: list[TemplateMessage], style: ContentStyle) -> list[TemplateMessage]:
+    if style.joins_results:
+        messages = _joined_results(messages)
+    return _joined_questions(messages, style) if style.joins_questions else messages
+
+
+def _joined_questions(
+    messages: Iterable[TemplateMessage], style: ContentStyle
+) -> list[TemplateMessage]:
+    joined = list[TemplateMessage]()
+    for message in messages:
+        before = joined[-1] if joined and message["role"] == "user" else {}
+        parts = [*_parts(before.get("content", [])), _BETWEEN, *_parts(message["content"])]
+        texts_only = all("text" in part for part in parts)
+        if before.get("role") == "user" or (before.get("role") == "tool" and texts_only):
+            # Not a list of texts, since templates take results as one.
+            joined[-1] = {**before, "content": _content(parts, replace(style, takes_lists=False))}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _parts(content: str | list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _joined_results(messages: Iterable[TemplateMessage]) -> list[TemplateMessage]:
+    """For Gemma 4's first templates."""
     joined = list[TemplateMessage]()
     for message in messages:
         calling = joined[-1] if joined and "tool_calls" in joined[-1] else {}

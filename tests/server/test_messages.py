@@ -14,6 +14,7 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, SystemMessage, UserMessage
 from core.api.errors import InternalError, PromptTooLongError
 from core.api.events import Failed
+from core.api.params import Thinking
 from tests.server.serving import ScriptedEngine, Served, serving
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -47,14 +48,17 @@ def test_a_message_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
 
 def test_a_message_as_a_stream(served: Served) -> None:
     """The client's own accumulation of the events is the whole message."""
-    kinds = []
+    kinds, begun = list[str](), None
     with served.anthropic().messages.stream(model="any", max_tokens=9, messages=HELLO) as stream:
         for event in stream:
             kinds.append(event.type)
+            if event.type == "message_start":
+                begun = event.message.usage
         message = stream.get_final_message()
     assert [block.type for block in message.content] == ["thinking", "text"]
     assert message.content[1].type == "text" and message.content[1].text == "A fine day."
     assert (message.stop_reason, message.usage.cache_read_input_tokens) == ("end_turn", 7)
+    assert begun is not None and (begun.input_tokens, begun.cache_read_input_tokens) == (3, 7)
     starts = [kind for kind in kinds if kind in ("content_block_start", "content_block_stop")]
     assert starts == ["content_block_start", "content_block_stop"] * 2
     assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
@@ -88,6 +92,9 @@ def test_content_blocks(served: Served, engine: ScriptedEngine) -> None:
         ({}, None, None),
         ({"thinking": {"type": "disabled"}}, False, None),
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, True, None),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "low", None),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}, True, None),
+        ({"output_config": {"effort": "low"}}, None, None),
         (
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
             None,
@@ -97,11 +104,11 @@ def test_content_blocks(served: Served, engine: ScriptedEngine) -> None:
     ],
 )
 def test_thinking_and_formats(
-    served: Served, engine: ScriptedEngine, fields: Any, thinking: bool | None, form: str | None
+    served: Served, engine: ScriptedEngine, fields: Any, thinking: Thinking, form: str | None
 ) -> None:
     served.anthropic().messages.create(model="any", max_tokens=9, messages=HELLO, extra_body=fields)
     command = engine.commands[0]
-    assert command.thinking is thinking
+    assert command.thinking == thinking
     assert (command.format.kind if command.format is not None else None) == form
 
 
@@ -143,17 +150,19 @@ def test_A3_a_messages_error_names_the_field(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "kind", "words"),
     [
-        (PromptTooLongError("Too long.", 5), anthropic.BadRequestError),
-        (InternalError("Oops."), anthropic.InternalServerError),
+        # Claude Code looks for these words, and then shortens the chat.
+        (PromptTooLongError("Too long.", 5), anthropic.BadRequestError,
+         "Prompt is too long: 5 tokens > 100 maximum"),
+        (InternalError("Oops."), anthropic.InternalServerError, "Oops"),
     ],
-)
+)  # fmt: skip
 def test_A3_errors_of_the_engine_are_the_clients_errors(
-    tmp_path: Path, error: Any, kind: type[Exception], stream: bool
+    tmp_path: Path, error: Any, kind: type[Exception], words: str, stream: bool
 ) -> None:
     engine = ScriptedEngine(Failed(request=0, error=error.info()))
     with serving(engine.connect, tmp_path) as served:
         create: Any = served.anthropic().messages.create
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=words):
             create(model="any", max_tokens=9, messages=HELLO, stream=stream)

@@ -120,7 +120,7 @@ def test_A3_errors_are_the_protocols(
         (lambda: client.chat("m", []), 400, "messages: "),
         (lambda: client.chat("m", HELLO, options={"temperature": -1.0}), 400, "options.temp"),
         (lambda: client.chat("m", HELLO, tools=[{}]), 400, "tools.0: "),
-        (lambda: client.chat("m", [{"role": "user"}] * 10_000), 400, "messages: It has more "),
+        (lambda: client.chat("m", [{"role": "user"}] * 10_000), 400, "messages: .* It has more "),
     ):
         with pytest.raises(ollama.ResponseError, match=words) as caught:
             call()
@@ -131,7 +131,7 @@ def test_A3_errors_are_the_protocols(
         status, answer = served.raw("/api/chat", json.dumps(body).encode())
         assert status == 400 and b"messages.0.images.0: " in answer
     engine.answer_next(Failed(request=0, error=PromptTooLongError("Too long.", 200).info()))
-    with pytest.raises(ollama.ResponseError, match=r"messages: Too long\."):
+    with pytest.raises(ollama.ResponseError, match=r"messages: .* 200 tokens > 100"):
         client.chat("m", HELLO)
     engine.answer_next(Failed(request=0, error=InternalError("x", "Broken").info()))
     with pytest.raises(ollama.ResponseError, match="Broken"):

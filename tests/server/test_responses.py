@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, SystemMessage, UserMessage
 from core.api.errors import InternalError
 from core.api.events import Failed
+from core.server import endpoint
 from tests.server.serving import ScriptedEngine, Served, refused, serving
 
 PNG = base64.b64encode(b"\x89PNG and more").decode()
@@ -33,7 +35,9 @@ def test_a_response_as_a_whole(served: Served, engine: ScriptedEngine) -> None:
     )  # fmt: skip
     assert [item.type for item in response.output] == ["reasoning", "message"]
     assert (response.output_text, response.status) == ("A fine day.", "completed")
-    assert response.usage is not None and response.usage.input_tokens_details.cached_tokens == 7
+    # The client fills in nothing that is missing.
+    usage = type(response).model_validate(response.model_dump()).usage
+    assert usage is not None and usage.input_tokens_details.cached_tokens == 7
     command = engine.commands[0]
     assert command.conversation.messages[0] == SystemMessage(text="Be brief.")
     assert (command.thinking, command.sampling.max_tokens) == (False, 9)
@@ -51,6 +55,19 @@ def test_a_response_as_a_stream(served: Served) -> None:
     assert thought.content[0].text == "I see"
     numbers = [event.sequence_number for event in events]
     assert numbers == sorted(set(numbers))
+
+
+def test_A3_a_stream_that_waits_has_events_for_codex(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "SILENCE_S", 0.01)
+    with serving(ScriptedEngine(None).connect, tmp_path) as served:
+        create: Any = served.openai().responses.create
+        with create(model="any", input="Hello", stream=True) as stream:
+            events = list(itertools.islice(stream, 12))
+    # One at the start, and those of a text are four.
+    assert [event.type for event in events].count("response.in_progress") >= 8
+    assert [event.sequence_number for event in events] == list(range(12))
 
 
 def test_items_of_all_kinds(served: Served, engine: ScriptedEngine) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from core.api.chat import AssistantMessage, Conversation, Message, ReplyIds
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    ReplyIds,
+    ToolCall,
+    ToolMessage,
+)
 from core.api.errors import (
     EmptyConversationError,
     InvalidRequestError,
@@ -17,7 +24,7 @@ from core.api.errors import (
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image
 from core.text.chat_text import ChatText
-from core.text.history import Sampled, spliced_pieces
+from core.text.history import Sampled, plain_messages, spliced_pieces
 from tests.text.chats import (
     GRID,
     IMAGE,
@@ -182,13 +189,47 @@ def test_a_reply_that_says_nothing_is_left_out_of_what_the_model_is_told(
 
 def test_a_template_that_wants_a_reply_to_every_question_gets_an_empty_one(text_of: TextOf) -> None:
     text = text_of("instruct")
-    with pytest.raises(TemplateError, match="take turns"):
-        render(text, chat("a", "b"))
     empty, stopped = (
         render(text, chat("a", reply, "b"))
         for reply in (AssistantMessage(text=""), sampled(text, []))
     )
     assert ids(empty) == ids(stopped) and len(empty.message_starts) == 3
+
+
+def test_a_template_of_turns_gets_questions_in_a_row_as_one(text_of: TextOf) -> None:
+    text = text_of("instruct")
+    reply = sampled(text, plain_ids(text, " one"))
+    rendered = render(text, chat(system("s"), "a ", reply, "b", "c", reply, "d"))
+    joined = render(text, chat(system("s"), "a ", reply, "b\n\nc", reply, "d"))
+    assert ids(rendered) == ids(joined) and len(rendered.message_starts) == 6
+    places = [start.value for start in rendered.message_starts]
+    assert words(text, ids(rendered)[places[3] : places[4]]).strip() == "c [/INST]"
+    # Without ids, as from a program.
+    told = AssistantMessage(text="one")
+    assert ids(render(text, chat("a", told, "b", "c"))) == ids(
+        render(text, chat("a", told, "b\n\nc"))
+    )
+
+
+_TURNS = """{% set seen = namespace(count=0) %}{% for m in messages %}
+{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}
+{% if (m.role == 'user') != (seen.count % 2 == 0) %}{{ raise_exception('take turns') }}{% endif %}
+{% set seen.count = seen.count + 1 %}{% endif %}{% endfor %}"""
+
+
+@pytest.mark.parametrize("turns", [_TURNS, ""])
+def test_a_template_of_turns_gets_a_question_after_a_result_in_it(
+    opened: TextOf, turns: str
+) -> None:
+    text = opened(turns + looped("{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"))
+    called = AssistantMessage(text="", calls=(ToolCall(name="f", arguments="{}"),))
+    pictured = user(PICTURE, "d")
+    asked = chat("a", called, ToolMessage(text="b", name="f"), "c")
+    messages = plain_messages(asked.messages, text._traits.style, str)
+    shown = ["b\n\nc"] if turns else ["b", "c"]
+    assert [each["content"] for each in messages[2:]] == shown
+    messages = plain_messages((*asked.messages[:3], pictured), text._traits.style, str)
+    assert [each["role"] for each in messages[2:]] == ["tool", "user"]
 
 
 # ---------------------------------------------------------------- T1, T2

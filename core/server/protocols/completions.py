@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from core.api.chat import AssistantMessage, Conversation, ToolCall
 from core.api.events import AnswerToken, Counted
 from core.api.model_info import ModelInfo
+from core.api.stats import RequestStats
 from core.server.protocols.protocol import (
     Call,
     Count,
@@ -105,7 +106,7 @@ class ChatWriter(_ChoiceWriter):
         super().__init__(model, usage, "chatcmpl")
         self._num_calls = 0
 
-    def begin(self) -> bytes:
+    def begin(self, stats: RequestStats | None) -> bytes:
         return self._chunk({"role": "assistant", "content": ""})
 
     def more(self, delta: Delta) -> bytes:

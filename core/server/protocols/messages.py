@@ -6,10 +6,12 @@ import json
 import secrets
 
 from core.api.chat import AssistantMessage, ToolCall
+from core.api.params import Thinking
+from core.api.stats import RequestStats
 from core.server.protocols.protocol import Call, Count, Protocol, Writer, event
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
-from core.server.requests.parameters import Body, format_of, sampling_of
+from core.server.requests.parameters import Body, effort_of, format_of, sampling_of
 from core.server.requests.refusals import Refusal
 from core.server.requests.tools import tools_of
 
@@ -52,17 +54,18 @@ def read_ask(body: Body, reader: Reader, client: str) -> Ask:
     )
 
 
-def _thinking(body: Body) -> bool | None:
-    thinking = body.get("thinking")
+def _thinking(body: Body) -> Thinking:
+    thinking, config = body.get("thinking"), body.get("output_config")
     kind = thinking.get("type") if isinstance(thinking, dict) else None
-    return {"disabled": False, "enabled": True, "adaptive": True}.get(str(kind))
+    if kind not in ("enabled", "adaptive"):
+        return False if kind == "disabled" else None
+    return effort_of(config.get("effort")) or True if isinstance(config, dict) else True
 
 
-def _usage(ended: Ended) -> Body:
-    """Unlike elsewhere, the input is only what was not cached."""
-    stats = ended.stats
+def _usage(stats: RequestStats) -> Body:
+    """The input is only what was not cached."""
     return {
-        "input_tokens": stats.evaluated_tokens,
+        "input_tokens": stats.prompt_tokens - stats.reused_tokens,
         "cache_read_input_tokens": stats.reused_tokens,
         "cache_creation_input_tokens": 0,
         "output_tokens": stats.reply_tokens,
@@ -80,18 +83,18 @@ def _stop_reason(ended: Ended) -> str:
 class MessageWriter(Writer):
     """Writes content blocks: a thought, then the answer."""
 
-    keep_alive = event({"type": "ping"}, "ping")
-
     def __init__(self, model: str) -> None:
         super().__init__(model)
         self._id = f"msg_{secrets.token_hex(12)}"
         self._open = ""
         self._index = -1
 
-    def begin(self) -> bytes:
-        usage = {"input_tokens": 0, "output_tokens": 0}
-        message = self._message([], None, usage)
-        return self._event("message_start", message=message) + self.keep_alive
+    def begin(self, stats: RequestStats | None) -> bytes:
+        message = self._message([], None, _usage(stats or RequestStats()))
+        return self._event("message_start", message=message) + self.waiting()
+
+    def waiting(self) -> bytes:
+        return event({"type": "ping"}, "ping")
 
     def more(self, delta: Delta) -> bytes:
         parts = list[bytes]()
@@ -126,7 +129,7 @@ class MessageWriter(Writer):
         last = self._event(
             "message_delta",
             delta={"stop_reason": _stop_reason(ended), "stop_sequence": ended.stop or None},
-            usage=_usage(ended),
+            usage=_usage(ended.stats),
             timings=ended.timings(),
         )
         return opened + self._close() + last + self._event("message_stop")
@@ -140,7 +143,7 @@ class MessageWriter(Writer):
         for call in reply.calls:
             given = json.loads(call.arguments)
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
-        message = self._message(blocks, _stop_reason(ended), _usage(ended))
+        message = self._message(blocks, _stop_reason(ended), _usage(ended.stats))
         message["stop_sequence"] = ended.stop or None
         return {**message, "timings": ended.timings()}
 

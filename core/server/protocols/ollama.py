@@ -61,10 +61,9 @@ def _format(asked: object) -> ReplyFormat | None:
 class OllamaWriter(Writer):
     media_type = "application/x-ndjson"
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
+    def waiting(self) -> bytes:
         # Readers expect an object in every line.
-        self.keep_alive = self._line("")
+        return self._line("")
 
     def more(self, delta: Delta) -> bytes:
         fields: Body = {"thinking": delta.reasoning} if delta.reasoning else {}

@@ -12,6 +12,7 @@ from typing import Any
 from core.api.chat import AssistantMessage, ToolCall
 from core.api.events import AnswerToken, Counted, TokenLogprob
 from core.api.model_info import ModelInfo
+from core.api.stats import RequestStats
 from core.server.requests.ask import Ask, Delta, Ended
 from core.server.requests.content import Reader
 from core.server.requests.parameters import Body
@@ -20,8 +21,6 @@ from core.server.requests.refusals import Refusal
 
 class Writer(ABC):
     media_type = "text/event-stream"
-    # A comment, which every reader of event streams skips.
-    keep_alive = b": waiting\n\n"
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -29,11 +28,15 @@ class Writer(ABC):
         # The call that is being written, and how much of its arguments was sent.
         self._call_id, self._sent = "", 0
 
-    def begin(self) -> bytes:
+    def begin(self, stats: RequestStats | None) -> bytes:
         return b""
 
+    def waiting(self) -> bytes:
+        # A comment, which every reader of event streams skips.
+        return b": waiting\n\n"
+
     def _unsent(self, call: ToolCall) -> tuple[bool, str]:
-        """True for a call that begins, and the arguments not sent yet."""
+        """True if a call begins, and arguments not sent yet."""
         begins = call.id != self._call_id
         if begins:
             self._call_id, self._sent = call.id, 0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.api.chat import AssistantMessage, ToolCall
+from core.api.stats import RequestStats
 from core.server.protocols.protocol import (
     Call,
     Protocol,
@@ -113,11 +114,13 @@ class ResponseWriter(Writer):
         self._logprobs: list[Body] = []
         self._called: ToolCall | None = None
 
-    def begin(self) -> bytes:
-        response = self._response("in_progress")
-        return self._event("response.created", response=response) + self._event(
-            "response.in_progress", response=response
-        )
+    def begin(self, stats: RequestStats | None) -> bytes:
+        created = self._event("response.created", response=self._response("in_progress"))
+        return created + self.waiting()
+
+    def waiting(self) -> bytes:
+        # Codex skips comments, and gives up after five minutes without an event.
+        return self._event("response.in_progress", response=self._response("in_progress"))
 
     def more(self, delta: Delta) -> bytes:
         said = self._add("reasoning", delta.reasoning)
@@ -267,7 +270,7 @@ def _usage(ended: Ended) -> Body:
     stats = ended.stats
     return {
         "input_tokens": stats.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": stats.reused_tokens},
+        "input_tokens_details": {"cached_tokens": stats.reused_tokens, "cache_write_tokens": 0},
         "output_tokens": stats.reply_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": stats.prompt_tokens + stats.reply_tokens,

@@ -36,9 +36,15 @@ class Refusal(WaymarkError, title="The request was refused"):
         self.field, self.status, self.code, self.retry_s = field, status, code, retry_s
 
     @classmethod
-    def of(cls, info: ErrorInfo, prompt_field: str = "", format_field: str = "") -> Refusal:
+    def of(
+        cls, info: ErrorInfo, prompt_field: str = "", format_field: str = "", context: int = 0
+    ) -> Refusal:
         if info.name == "PromptTooLongError":
-            return cls(info.message, prompt_field, 400, "context_length_exceeded")
+            # Agents look for these words of Anthropic's and OpenAI's, and then shorten the chat.
+            counted = f"{info.tokens} tokens > {context} maximum." if info.tokens else info.message
+            limit = f"This model's maximum context length is {context} tokens."
+            words = f"Prompt is too long: {counted} {limit}"
+            return cls(words, prompt_field, 400, "context_length_exceeded")
         if info.name == "ReplyFormatError":
             return cls(info.message, format_field)
         if info.name in _OF_REQUEST:

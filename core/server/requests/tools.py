@@ -119,6 +119,9 @@ def arguments_of(given: object, field: str) -> str:
             value = parse_json(given or "{}")
         except ValueError:
             value = None
+        if not isinstance(value, dict):
+            # The call broke off. Anthropic's documentation advises this form.
+            value = {"INVALID_JSON": given}
     if not isinstance(value, dict):
         raise Refusal("Arguments must be a JSON object.", field)
     return json.dumps(value, ensure_ascii=False)
