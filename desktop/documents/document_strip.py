@@ -15,7 +15,7 @@ from desktop.numbers import BETWEEN, count_of, format_count, format_seconds
 from desktop.pictures.draft import DraftDocument
 from desktop.store.tables.records import Document
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.plain import ElidedLabel, ToolButton, action, named, set_tip
 from desktop.widgets.plain_text import shortened
 
@@ -24,7 +24,7 @@ MOST_SEEN = 3
 SPACING = 4
 
 
-class DocumentChip(QFrame):
+class DocumentChip(Frame):
     """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put the text into the
     field."""
 
@@ -34,9 +34,7 @@ class DocumentChip(QFrame):
     pages_asked = Signal(bool)
 
     def __init__(self, name: str, removable: bool) -> None:
-        super().__init__()
-        self.setObjectName("documentChip")
-        self.setProperty("class", "card")
+        super().__init__("documentChip")
         self._name, self._removable = name, removable
         self._face = named(ToolButton(), "documentOpen")
         self._face.setProperty("class", "chip")

@@ -7,13 +7,13 @@ import shlex
 from dataclasses import dataclass
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFrame
+from PySide6.QtWidgets import QComboBox
 
 from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.plain import Label, named, text_box
 
 SNIPPET_HEIGHT = 110
@@ -99,11 +99,9 @@ def snippets(to: Connection) -> tuple[Snippet, ...]:
     )
 
 
-class ConnectBox(QFrame):
+class ConnectBox(Frame):
     def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("serverConnect")
-        self.setProperty("class", "card")
+        super().__init__("serverConnect")
         self._snippets: tuple[Snippet, ...] = ()
         self._program = named(QComboBox(), "serverProgram", tr("Program"))
         self._program.currentIndexChanged.connect(self._show)

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QFrame,
     QGridLayout,
     QHBoxLayout,
     QHeaderView,
@@ -31,7 +30,7 @@ from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import Frame, column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip, text_box
 from desktop.widgets.plain_text import shortened
 
@@ -85,11 +84,9 @@ class LocalServerDialog(Dialog):
         self._connect.show_snippets(snippets(to))
 
 
-class AccessBox(QFrame):
+class AccessBox(Frame):
     def __init__(self, server: ServerController) -> None:
-        super().__init__()
-        self.setObjectName("serverAccess")
-        self.setProperty("class", "card")
+        super().__init__("serverAccess")
         self._server = server
         # By the names of their settings.
         self._controls: dict[str, Switch | QSpinBox] = {}

@@ -1,4 +1,4 @@
-"""Rows and columns of widgets, a column as wide as the conversation, scrolling pages."""
+"""Frames, rows and columns of widgets, a column as wide as the conversation, scroll areas."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ _COLUMN_STRETCH = 10_000
 Part = QWidget | tuple[QWidget, int] | QLayout | None
 Margins = tuple[int, int, int, int]
 NO_MARGINS = (0, 0, 0, 0)
+
+
+class Frame(QFrame):
+    """`style` is a class of the style sheet."""
+
+    def __init__(self, name: str, style: str = "card") -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setProperty("class", style)
 
 
 def column_width(page: int) -> int:
