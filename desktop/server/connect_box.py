@@ -6,7 +6,6 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox
 
 from core.api.model_info import ModelInfo
@@ -109,7 +108,7 @@ class ConnectBox(Frame):
         self._text = text_box("serverSnippet", tr("Text to paste"))
         self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
         self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
-        self._copy.clicked.connect(self._on_copy)
+        self._copy.clicked.connect(lambda: self._copy.copy_text(self._text.toPlainText()))
         column(
             row(self._program, self._copy, None),
             self._place,
@@ -132,7 +131,3 @@ class ConnectBox(Frame):
         if 0 <= index < len(self._snippets):
             self._place.setText(self._snippets[index].place)
             self._text.setPlainText(self._snippets[index].text)
-
-    def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text.toPlainText())
-        self._copy.say_copied()

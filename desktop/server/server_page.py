@@ -6,7 +6,6 @@ import re
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QGridLayout,
@@ -135,11 +134,11 @@ class AccessBox(Frame):
     def _form(self, server: ServerController) -> QGridLayout:
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
-        self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
+        self._copy_address.clicked.connect(lambda: self._copy_address.copy_text(self._url))
         port = self._number("port", "serverPort", tr("Port"), LOWEST_PORT, HIGHEST_PORT)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
-        self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
+        self._copy_key.clicked.connect(lambda: self._copy_key.copy_text(server.new_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
@@ -236,11 +235,6 @@ class AccessBox(Frame):
 
 def _warning(name: str, words: str) -> Label:
     return Label(words, name=name, style="warning small", wraps=True)
-
-
-def _copy(text: str, button: CopyButton) -> None:
-    QGuiApplication.clipboard().setText(text)
-    button.say_copied()
 
 
 class RequestList(QTreeWidget):
