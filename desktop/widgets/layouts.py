@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -26,8 +27,6 @@ NO_MARGINS = (0, 0, 0, 0)
 
 
 class Frame(QFrame):
-    """`style` is a class of the style sheet."""
-
     def __init__(self, name: str, style: str = "card") -> None:
         super().__init__()
         self.setObjectName(name)
@@ -86,14 +85,22 @@ def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
     return outer
 
 
-def scrolled(widget: QWidget, name: str) -> QScrollArea:
-    area = QScrollArea()
-    area.setObjectName(name)
-    area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
+class ScrollArea(QScrollArea):
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def setWidget(self, widget: QWidget) -> None:
+        super().setWidget(widget)
+        # Let the background show through.
+        widget.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+
+
+def scrolled(widget: QWidget, name: str) -> ScrollArea:
+    area = ScrollArea(name)
     area.setWidget(widget)
-    # Let the background show through.
-    widget.setAutoFillBackground(False)
-    area.viewport().setAutoFillBackground(False)
     return area
