@@ -334,6 +334,7 @@ async def a_reply_that_breaks_its_format_says_so(app: App, engine: FakeEngine) -
 
 async def words_of_a_reply_that_is_copied(app: App, engine: FakeEngine) -> None:
     await replied(app, engine, '{"a":[1.50,1e999,12345678901234567890123],"b":"\\u00e4 {,}"}')
+    QGuiApplication.clipboard().clear()
     press(app, "copyJson")
     await until(lambda: "\n" in QGuiApplication.clipboard().text())
     copied = QGuiApplication.clipboard().text()
