@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, Qt, Signal
+from PySide6.QtCore import QMimeData, QModelIndex, Qt, Signal
 
 from desktop.i18n import tr
 from desktop.numbers import count_of
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat, Folder
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import LONGEST_TITLE, AnyIndex
+from desktop.widgets.two_lines import LONGEST_TITLE, AnyIndex, ListModel
 
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
@@ -24,10 +24,9 @@ INSIDE_ROLE = Qt.ItemDataRole.UserRole + 4
 # A chat that is dragged: its id in decimal digits.
 CHAT_MIME = "application/x-waymark-chat"
 DAYS_OF_WEEK = 7
-_NOWHERE = QModelIndex()
 
 
-class ChatList(QAbstractListModel):
+class ChatList(ListModel[Chat | Folder | str]):
     """A row is a chat, a folder, or the head of a section."""
 
     rename_asked = Signal(int, str)
@@ -41,7 +40,6 @@ class ChatList(QAbstractListModel):
         super().__init__()
         self.chats: list[Chat] = []
         self.folders: dict[int, Folder] = {}
-        self.rows: list[Chat | Folder | str] = []
         self.searched = ""
         self._busy: dict[int, str] = {}
         self._by_id: dict[int | None, Chat] = {}
@@ -74,7 +72,7 @@ class ChatList(QAbstractListModel):
         return QModelIndex() if row is None else self.index(row)
 
     def index_of_folder(self, folder: int | None) -> QModelIndex:
-        for at, row in enumerate(self.rows):
+        for at, row in enumerate(self.shown):
             if isinstance(row, Folder) and row.id == folder:
                 return self.index(at)
         return QModelIndex()
@@ -82,16 +80,13 @@ class ChatList(QAbstractListModel):
     def first(self) -> QModelIndex:
         return next(map(self.index_of, self._rows_of), QModelIndex())
 
-    def row_at(self, index: AnyIndex) -> Chat | Folder | str:
-        return self.rows[index.row()] if index.isValid() else ""
-
     def chat_at(self, index: AnyIndex) -> Chat | None:
         """None for a folder or a head."""
-        row = self.row_at(index)
+        row = self.at(index)
         return row if isinstance(row, Chat) else None
 
     def folder_at(self, index: AnyIndex) -> Folder | None:
-        row = self.row_at(index)
+        row = self.at(index)
         return row if isinstance(row, Folder) else None
 
     def turn(self, folder: Folder, is_open: bool | None = None) -> None:
@@ -103,24 +98,18 @@ class ChatList(QAbstractListModel):
     def drop(self, data: QMimeData, index: AnyIndex) -> None:
         """Move a dragged chat into this row's folder, or out of its own."""
         chat = self.chat_of(_dragged(data))
-        row = self.row_at(index)
+        row = self.at(index)
         folder = row.id if isinstance(row, Folder) else None
         if isinstance(row, Chat) and index.data(INSIDE_ROLE):
             folder = row.folder
         if chat is not None and chat.folder != folder:
             self.move_asked.emit(chat.id, folder)
 
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.rows)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        chat, folder = self.chat_at(index), self.folder_at(index)
-        if folder is not None:
-            return self._data_of_folder(folder, role)
-        if chat is None:
-            return self.rows[index.row()] if role == Qt.ItemDataRole.DisplayRole else None
+    def data_of(self, chat: Chat | Folder | str, role: int) -> Any:
+        if isinstance(chat, Folder):
+            return self._data_of_folder(chat, role)
+        if isinstance(chat, str):
+            return chat if role == Qt.ItemDataRole.DisplayRole else None
         busy = self._busy.get(chat.id, "")
         match role:
             case Qt.ItemDataRole.DisplayRole:
@@ -155,16 +144,16 @@ class ChatList(QAbstractListModel):
 
     def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         title = " ".join(str(value).split())
-        row = self.row_at(index)
-        if role != Qt.ItemDataRole.EditRole or isinstance(row, str) or not title:
+        row = self.at(index)
+        if role != Qt.ItemDataRole.EditRole or not isinstance(row, Chat | Folder) or not title:
             return False
         asked = self.rename_asked if isinstance(row, Chat) else self.folder_rename_asked
         asked.emit(row.id, title)
         return True
 
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:
-        row, flag = self.row_at(index), Qt.ItemFlag
-        if isinstance(row, str):
+        row, flag = self.at(index), Qt.ItemFlag
+        if not isinstance(row, Chat | Folder):
             return flag.NoItemFlags
         usual = super().flags(index) | flag.ItemIsEditable | flag.ItemIsDropEnabled
         return usual | flag.ItemIsDragEnabled if isinstance(row, Chat) else usual
@@ -185,12 +174,10 @@ class ChatList(QAbstractListModel):
                 rows += [head, *chats]
             elif not self.searched or chats or self.searched in head.name.casefold():
                 rows += [head, *([] if head.folded and not self.searched else chats)]
-        if rows == self.rows:
+        if rows == self.shown:
             return
-        self.beginResetModel()
-        self.rows = rows
         self._rows_of = {row.id: at for at, row in enumerate(rows) if isinstance(row, Chat)}
-        self.endResetModel()
+        self.reset(rows)
 
 
 def _spoken(chat: Chat, busy: str) -> str:

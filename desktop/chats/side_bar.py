@@ -77,7 +77,7 @@ class SideBar(QFrame):
             self.list.edit(self.list.currentIndex())
 
     def delete_current(self) -> None:
-        row = self._chats.chat_list.row_at(self.list.currentIndex())
+        row = self._chats.chat_list.at(self.list.currentIndex())
         if isinstance(row, Chat):
             self._chats.delete(row.id)
         elif isinstance(row, Folder):
@@ -176,7 +176,7 @@ class SideBar(QFrame):
         self._open_trash.setIcon(theme.icon("trash", "muted"))
 
     def _count_trash(self) -> None:
-        items = self._chats.trash.items
+        items = self._chats.trash.shown
         self._open_trash.setVisible(bool(items))
         self._open_trash.set_words(tr("Trash ({})").format(format_count(len(items))))
 
@@ -190,7 +190,7 @@ class SideBar(QFrame):
             self.list.setFocus()
 
     def _show_menu(self, point: QPoint) -> None:
-        row, place = self._chats.chat_list.row_at(self.list.indexAt(point)), self.list.viewport()
+        row, place = self._chats.chat_list.at(self.list.indexAt(point)), self.list.viewport()
         if isinstance(row, Chat):
             self._menu.popup(place.mapToGlobal(point))
         elif isinstance(row, Folder):
@@ -230,7 +230,7 @@ class SideBar(QFrame):
         if not index.isValid():
             self.list.clearSelection()
         self._following = False
-        found = bool(chats.rows) or not chats.searched
+        found = bool(chats.shown) or not chats.searched
         none = tr("No title contains \u201c{}\u201d.")
         self._nothing.setText("" if found else none.format(self.search.text().strip()))
         self._nothing.setVisible(not found)

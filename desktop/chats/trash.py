@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QListView, QMenu, QWidget
 
 from desktop.chats.chat_list import CHAT_ROLE
@@ -21,38 +21,21 @@ from desktop.widgets.layouts import column, row
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, Label, action, named
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
-
-_NOWHERE = QModelIndex()
+from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, ListModel
 
 
-class TrashList(QAbstractListModel):
+class TrashList(ListModel[Trashed]):
     """Each item has the day until which it can be restored."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.items: list[Trashed] = []
 
     @property
     def chats(self) -> list[Chat]:
-        return [each for each in self.items if isinstance(each, Chat)]
+        return [each for each in self.shown if isinstance(each, Chat)]
 
     def show(self, items: Sequence[Trashed]) -> None:
-        if list(items) != self.items:
-            self.beginResetModel()
-            self.items = list(items)
-            self.endResetModel()
+        if list(items) != self.shown:
+            self.reset(items)
 
-    def item_at(self, index: AnyIndex) -> Trashed | None:
-        return self.items[index.row()] if index.isValid() else None
-
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.items)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        item = self.items[index.row()]
+    def data_of(self, item: Trashed, role: int) -> Any:
         day = datetime.fromtimestamp(min(item.deleted + TRASH_S, LAST_MOMENT))
         words = tr("Kept until {}").format(f"{day.day} {day:%B}")
         if isinstance(item, DeletedMessages):
@@ -108,7 +91,7 @@ class TrashPage(QWidget):
         self._follow()
 
     def restore_current(self) -> None:
-        item = self._trash.item_at(self.list.currentIndex())
+        item = self._trash.at(self.list.currentIndex())
         if item is not None:
             self.restore_asked.emit(item)
 
@@ -124,7 +107,7 @@ class TrashPage(QWidget):
     def _follow(self) -> None:
         """Withdraw the question: it was about other chats."""
         self.asks.withdraw()
-        if self._trash.items:
+        if self._trash.shown:
             self.list.setCurrentIndex(self._trash.index(0))
         elif self.isVisible():
             self.left.emit()
@@ -140,14 +123,14 @@ class TrashPage(QWidget):
         self._delete.setEnabled(selected)
 
     def _ask_for_current(self, trigger: QWidget | None) -> None:
-        item = self._trash.item_at(self.list.currentIndex())
+        item = self._trash.at(self.list.currentIndex())
         if item is not None:
             self._asked = item.id if isinstance(item, Chat) else item
             self.asks.ask(_question([item]), trigger)
 
     def _ask_for_all(self) -> None:
         self._asked = None
-        self.asks.ask(_question(self._trash.items), self._delete_all)
+        self.asks.ask(_question(self._trash.shown), self._delete_all)
 
     def _show_menu(self, point: QPoint) -> None:
         if self.list.indexAt(point).isValid():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from core.api.model_info import ModelInfo
@@ -270,8 +270,7 @@ class SideView(TextOwner):
 
     def _on_copy(self) -> None:
         if self._side is not None:
-            QGuiApplication.clipboard().setText(self._side.text)
-            self._copy.say_copied()
+            self._copy.copy_text(self._side.text)
 
 
 def _words(running: bool, status: EngineStatus) -> str:

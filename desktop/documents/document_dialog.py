@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QListView, QSplitter, QWidget
 
 from desktop import theme
@@ -28,7 +28,7 @@ from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button, Label, named
 from desktop.widgets.plain_text import shortened
 from desktop.widgets.search_field import SearchField
-from desktop.widgets.two_lines import AnyIndex
+from desktop.widgets.two_lines import AnyIndex, ListModel
 
 WIDTH, HEIGHT, LIST_WIDTH = 860, 600, 270
 TYPED_MS = 120
@@ -36,39 +36,27 @@ TYPED_MS = 120
 STEP_CHARACTERS = 20_000
 LONGEST_LABEL = 60
 
-_NOWHERE = QModelIndex()
 Choose = Callable[[Sequence[int]], None]
 
 
-class PartList(QAbstractListModel):
+class PartList(ListModel[int]):
     def __init__(self, document: Document, choosable: bool) -> None:
         super().__init__()
         self._document, self._choosable = document, choosable
-        self.shown: list[int] = list(range(len(document.parts)))
+        self.shown = list(range(len(document.parts)))
         self.chosen = set(document.places)
         self.found: dict[int, int] = {}
-
-    def show(self, places: Sequence[int]) -> None:
-        self.beginResetModel()
-        self.shown = list(places)
-        self.endResetModel()
 
     def choose(self, places: Sequence[int]) -> None:
         self.chosen = set(places)
         if self.shown:
             self.dataChanged.emit(self.index(0), self.index(len(self.shown) - 1))
 
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.shown)
-
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:
         flags = super().flags(index)
         return flags | Qt.ItemFlag.ItemIsUserCheckable if self._choosable else flags
 
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        place = self.shown[index.row()]
+    def data_of(self, place: int, role: int) -> Any:
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 label = label_of(self._document, place)
@@ -169,10 +157,10 @@ class DocumentDialog(Dialog):
         self.parts.found = {}
         self._unsearched = list(everything) if self._terms else []
         if self._terms:
-            self.parts.show([])
+            self.parts.reset([])
             pace().go_on(self._go_on)
         else:
-            self.parts.show(everything if places is None else places)
+            self.parts.reset(everything if places is None else places)
             self._shown()
 
     def _go_on(self) -> bool:
@@ -184,7 +172,7 @@ class DocumentDialog(Dialog):
             if count := matches(self._document.parts[place], self._terms):
                 self.parts.found[place] = count
         if not self._unsearched and self._terms:
-            self.parts.show(sorted(self.parts.found))
+            self.parts.reset(sorted(self.parts.found))
             self._shown()
         return bool(self._unsearched)
 
@@ -195,11 +183,9 @@ class DocumentDialog(Dialog):
         self._tell()
 
     def _show_part(self, index: AnyIndex) -> None:
-        if not index.isValid():
-            self.text.setPlainText("")
-            return
-        self.text.setPlainText(self._document.parts[self.parts.shown[index.row()]])
-        if self._terms:
+        place = self.parts.at(index)
+        self.text.setPlainText("" if place is None else self._document.parts[place])
+        if place is not None and self._terms:
             # Selects it, in any case.
             self.text.find(self._terms[0])
 

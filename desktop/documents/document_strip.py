@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.documents.parts import estimated_tokens, has_text
@@ -15,7 +15,7 @@ from desktop.numbers import BETWEEN, count_of, format_count, format_seconds
 from desktop.pictures.draft import DraftDocument
 from desktop.store.tables.records import Document
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, ScrollArea, column, row
 from desktop.widgets.plain import ElidedLabel, ToolButton, action, named, set_tip
 from desktop.widgets.plain_text import shortened
 
@@ -24,7 +24,7 @@ MOST_SEEN = 3
 SPACING = 4
 
 
-class DocumentChip(QFrame):
+class DocumentChip(Frame):
     """`pages_asked(keeps text)`: add the pages as pictures; `text_asked`: put the text into the
     field."""
 
@@ -34,9 +34,7 @@ class DocumentChip(QFrame):
     pages_asked = Signal(bool)
 
     def __init__(self, name: str, removable: bool) -> None:
-        super().__init__()
-        self.setObjectName("documentChip")
-        self.setProperty("class", "card")
+        super().__init__("documentChip")
         self._name, self._removable = name, removable
         self._face = named(ToolButton(), "documentOpen")
         self._face.setProperty("class", "chip")
@@ -97,7 +95,7 @@ class DocumentChip(QFrame):
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
 
 
-class DocumentStrip(QScrollArea):
+class DocumentStrip(ScrollArea):
     """An int is a document's number or place."""
 
     open_asked = Signal(int)
@@ -106,19 +104,12 @@ class DocumentStrip(QScrollArea):
     pages_asked = Signal(int, bool)
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setObjectName(name)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        super().__init__(name)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         content = QWidget()
         self._column = column(None, of=content, spacing=SPACING)
         self.setWidget(content)
-        # Let the bubble show through.
-        content.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
         self._chips: dict[int, DocumentChip] = {}
         theme.signals().changed.connect(self._fit)
         self.hide()

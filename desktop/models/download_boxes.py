@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFormLayout, QFrame, QLineEdit, QProgressBar, QSpinBox, QWidget
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QProgressBar, QSpinBox, QWidget
 
 from core.downloads.messages import HUB
 from desktop import theme
@@ -15,20 +15,18 @@ from desktop.models.downloads import RUNNING, DownloadsController, ShownDownload
 from desktop.settings.controls import Switch
 from desktop.store.settings import NetworkSettings
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.notices import Question
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 
 FASTEST = 100_000
 
 
-class ConnectionBox(QFrame):
+class ConnectionBox(Frame):
     folder_asked = Signal()
 
     def __init__(self, downloads: DownloadsController) -> None:
-        super().__init__()
-        self.setObjectName("connectionBox")
-        self.setProperty("class", "card")
+        super().__init__("connectionBox")
         self._downloads = downloads
         network = downloads.network
         may = tr(
@@ -108,7 +106,7 @@ class ConnectionBox(QFrame):
 STEPS = 1_000
 
 
-class DownloadRow(QFrame):
+class DownloadRow(Frame):
     # Pause, or resume.
     turned = Signal(str)
     # Delete what has arrived, or take a complete one off the list.
@@ -117,9 +115,7 @@ class DownloadRow(QFrame):
     load_asked = Signal(str)
 
     def __init__(self, work: str) -> None:
-        super().__init__()
-        self.setObjectName("downloadRow")
-        self.setProperty("class", "card")
+        super().__init__("downloadRow")
         self._work = work
         self._name = ElidedLabel(name="downloadName", style="label")
         self._words = Label(name="downloadWords", style="muted small", wraps=True)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QComboBox, QListWidget, QListWidgetItem, QWidget
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.downloads.choices import choices, runs, suggested
@@ -25,7 +25,7 @@ from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes, format_count, short_count
 from desktop.widgets import dialogs
 from desktop.widgets.dialogs import Dialog
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import Frame, column, row, scrolled
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 from desktop.widgets.search_field import SearchField
 
@@ -222,14 +222,12 @@ class GetModelDialog(Dialog):
             self._connection.set_folder(folder)
 
 
-class ModelDetails(QFrame):
+class ModelDetails(Frame):
     # Plan: the user pressed Download.
     download_asked = Signal(object)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("modelDetails")
-        self.setProperty("class", "card")
+        super().__init__("modelDetails")
         self._plans: Sequence[Plan] = ()
         self._parameters = 0
         self._name = ElidedLabel(name="modelDetailsName", style="heading")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from core.library.messages import ModelFacts, Way
 from desktop import theme
@@ -20,18 +20,16 @@ from desktop.numbers import (
     precision_name,
     short_count,
 )
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.plain import Button, ElidedLabel, Label, named
 
 # Contexts for which the memory is shown, and the model's own.
 CONTEXTS = (4_096, 32_768)
 
 
-class LibraryDetails(QFrame):
+class LibraryDetails(Frame):
     def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("libraryDetails")
-        self.setProperty("class", "card")
+        super().__init__("libraryDetails")
         self._name = ElidedLabel(name="libraryName", style="heading")
         self._facts = Label(name="libraryFacts", style="muted", wraps=True, selectable=True)
         self._fit = Label(name="libraryFit", wraps=True)

@@ -131,8 +131,7 @@ class LibraryDialog(Dialog):
         self._settings.engine.changed.connect(self.list.refresh)
 
     def current(self) -> LibraryModel | None:
-        index = self.view.currentIndex()
-        return self.list.shown[index.row()] if index.isValid() else None
+        return self.list.at(self.view.currentIndex())
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 
 from desktop.engine.error_words import in_language
 from desktop.i18n import tr
@@ -12,19 +12,16 @@ from desktop.models.fits import fit_name
 from desktop.models.library import LibraryController, LibraryModel
 from desktop.numbers import BETWEEN, family_name, format_speed, short_count
 from desktop.widgets.plain_text import shortened, tip
-from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex
-
-_NOWHERE = QModelIndex()
+from desktop.widgets.two_lines import LONGEST_TITLE, NOTE_ROLE, AnyIndex, ListModel
 
 
-class LibraryList(QAbstractListModel):
+class LibraryList(ListModel[LibraryModel]):
     # The user typed another name for the model at a path; '' restores the published one.
     rename_asked = Signal(str, str)
 
     def __init__(self, library: LibraryController) -> None:
         super().__init__()
         self._library = library
-        self.shown: list[LibraryModel] = []
         self._searched = ""
         # The memory that the rows are judged by.
         self.available = library.available()
@@ -44,21 +41,13 @@ class LibraryList(QAbstractListModel):
             if found:
                 self.dataChanged.emit(self.index(0), self.index(len(found) - 1))
             return
-        self.beginResetModel()
-        self.shown = found
-        self.endResetModel()
+        self.reset(found)
 
     def row_of(self, path: str) -> int:
         """-1 if it isn't shown."""
         return next((row for row, each in enumerate(self.shown) if each.has(path)), -1)
 
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.shown)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        model = self.shown[index.row()]
+    def data_of(self, model: LibraryModel, role: int) -> Any:
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return shortened(model.name, LONGEST_TITLE)

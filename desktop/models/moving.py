@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from PySide6.QtCore import QFile, QObject, Signal
-from PySide6.QtWidgets import QFrame, QProgressBar
+from PySide6.QtWidgets import QProgressBar
 
 from core.api.errors import MoveError, WaymarkError
 from core.api.model_info import HUB_PREFIX, SNAPSHOTS
@@ -28,7 +28,7 @@ from desktop.i18n import tr
 from desktop.models.library import LibraryController
 from desktop.numbers import format_bytes
 from desktop.settings.settings import SettingsController
-from desktop.widgets.layouts import row
+from desktop.widgets.layouts import Frame, row
 from desktop.widgets.plain import Button, ElidedLabel, named
 
 STEPS = 1_000
@@ -122,11 +122,9 @@ def _files_below(path: Path) -> list[Path]:
     return list(islice(found, MOST_ENTRIES))
 
 
-class MoveRow(QFrame):
+class MoveRow(Frame):
     def __init__(self, moves: MoveController) -> None:
-        super().__init__()
-        self.setObjectName("moveRow")
-        self.setProperty("class", "card")
+        super().__init__("moveRow")
         self._moves = moves
         self._words = ElidedLabel(name="moveWords", style="small")
         self._bar = named(QProgressBar(), "moveProgress", tr("Progress of the move"))

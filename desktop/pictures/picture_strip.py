@@ -20,9 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QFrame,
     QHBoxLayout,
-    QScrollArea,
     QSizePolicy,
     QWidget,
 )
@@ -33,7 +31,7 @@ from desktop.numbers import count_of, picture_caption
 from desktop.pictures.draft import DraftPicture
 from desktop.store.tables.records import Picture
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import ScrollArea, column, row
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label, set_tip
 
@@ -49,7 +47,7 @@ CORNER = 9.0
 LARGEST_THUMBNAIL = 2048
 
 
-class PictureStrip(QScrollArea):
+class PictureStrip(ScrollArea):
     # The user opens the picture with this digest.
     open_asked = Signal(str)
     # The user removes the draft picture with this number.
@@ -58,8 +56,7 @@ class PictureStrip(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -80,9 +77,6 @@ class PictureStrip(QScrollArea):
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(self._on_range)
         bar.actionTriggered.connect(self._stay)
-        # Let the bubble show through.
-        self._content.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
         theme.signals().changed.connect(self._on_theme)
         self.hide()
 

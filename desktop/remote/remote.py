@@ -7,7 +7,6 @@ import contextlib
 from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QFormLayout,
-    QFrame,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
@@ -31,7 +30,7 @@ from desktop.settings.settings import SettingsController
 from desktop.store.folders import Folders
 from desktop.store.settings import RemoteSettings
 from desktop.widgets.dialogs import Dialog
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.plain import Button, Label, named
 
 
@@ -180,8 +179,7 @@ class ServersDialog(Dialog):
         self._say(tr("Enter the key of {host} again.").format(host=host_of(address)))
 
     def _lay_out(self) -> None:
-        box = named(QFrame(), "serverBox")
-        box.setProperty("class", "card")
+        box = Frame("serverBox")
         form = QFormLayout()
         form.addRow(Label(tr("Address"), style="label"), self.address)
         form.addRow(Label(tr("Key"), style="label"), self.key)

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractListModel,
     QModelIndex,
     QPointF,
     QRect,
@@ -39,7 +38,7 @@ from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, ElidedBox, Label, fit_box, named
 from desktop.widgets.plain_text import shortened, utf16_length
 from desktop.widgets.search_field import SearchField
-from desktop.widgets.two_lines import AnyIndex, set_up
+from desktop.widgets.two_lines import AnyIndex, ListModel, set_up
 
 WIDTH, HEIGHT = 720, 560
 # A pause in typing, so that not every letter is searched for.
@@ -51,7 +50,6 @@ HIT_ROLE = Qt.ItemDataRole.UserRole
 LONGEST_TITLE = 120
 LINES = 2
 SIDE_PX, ENDS_PX, GAP_PX = 12, 8, 3
-_NOWHERE = QModelIndex()
 
 
 class SearchDialog(Dialog):
@@ -183,30 +181,18 @@ class SearchDialog(Dialog):
             self.open_asked.emit(hit)
 
 
-class HitList(QAbstractListModel):
-    def __init__(self) -> None:
-        super().__init__()
-        self.hits: list[Hit] = []
-
+class HitList(ListModel[Hit]):
     def show(self, hits: Sequence[Hit]) -> None:
         """Rows that stay keep their selection."""
-        before = len(self.hits)
-        if list(hits[:before]) != self.hits:
-            self.beginResetModel()
-            self.hits = list(hits)
-            self.endResetModel()
+        before = len(self.shown)
+        if list(hits[:before]) != self.shown:
+            self.reset(hits)
         elif len(hits) > before:
             self.beginInsertRows(QModelIndex(), before, len(hits) - 1)
-            self.hits = list(hits)
+            self.shown = list(hits)
             self.endInsertRows()
 
-    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.hits)
-
-    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        hit = self.hits[index.row()]
+    def data_of(self, hit: Hit, role: int) -> Any:
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.AccessibleTextRole:
                 return f"{hit.title}, {_facts(hit)}: {''.join(hit.extract)}"

@@ -6,14 +6,13 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFrame
+from PySide6.QtWidgets import QComboBox
 
 from core.api.model_info import ModelInfo
 from desktop import theme
 from desktop.i18n import tr
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.plain import Label, named, text_box
 
 SNIPPET_HEIGHT = 110
@@ -99,11 +98,9 @@ def snippets(to: Connection) -> tuple[Snippet, ...]:
     )
 
 
-class ConnectBox(QFrame):
+class ConnectBox(Frame):
     def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("serverConnect")
-        self.setProperty("class", "card")
+        super().__init__("serverConnect")
         self._snippets: tuple[Snippet, ...] = ()
         self._program = named(QComboBox(), "serverProgram", tr("Program"))
         self._program.currentIndexChanged.connect(self._show)
@@ -111,7 +108,7 @@ class ConnectBox(QFrame):
         self._text = text_box("serverSnippet", tr("Text to paste"))
         self._text.setFixedHeight(theme.px(SNIPPET_HEIGHT))
         self._copy = named(CopyButton(tr("Copy this text")), "serverCopySnippet")
-        self._copy.clicked.connect(self._on_copy)
+        self._copy.clicked.connect(lambda: self._copy.copy_text(self._text.toPlainText()))
         column(
             row(self._program, self._copy, None),
             self._place,
@@ -134,7 +131,3 @@ class ConnectBox(QFrame):
         if 0 <= index < len(self._snippets):
             self._place.setText(self._snippets[index].place)
             self._text.setPlainText(self._snippets[index].text)
-
-    def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text.toPlainText())
-        self._copy.say_copied()

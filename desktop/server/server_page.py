@@ -6,10 +6,8 @@ import re
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QFrame,
     QGridLayout,
     QHBoxLayout,
     QHeaderView,
@@ -31,7 +29,7 @@ from desktop.server.server import ServerController, Stage
 from desktop.settings.controls import Switch
 from desktop.widgets.dialogs import Dialog
 from desktop.widgets.icon_button import CopyButton
-from desktop.widgets.layouts import column, row, scrolled
+from desktop.widgets.layouts import Frame, column, row, scrolled
 from desktop.widgets.plain import Button, Label, named, set_tip, text_box
 from desktop.widgets.plain_text import shortened
 
@@ -85,11 +83,9 @@ class LocalServerDialog(Dialog):
         self._connect.show_snippets(snippets(to))
 
 
-class AccessBox(QFrame):
+class AccessBox(Frame):
     def __init__(self, server: ServerController) -> None:
-        super().__init__()
-        self.setObjectName("serverAccess")
-        self.setProperty("class", "card")
+        super().__init__("serverAccess")
         self._server = server
         # By the names of their settings.
         self._controls: dict[str, Switch | QSpinBox] = {}
@@ -138,11 +134,11 @@ class AccessBox(QFrame):
     def _form(self, server: ServerController) -> QGridLayout:
         self._address = Label(name="serverAddress", selectable=True)
         self._copy_address = named(CopyButton(tr("Copy the address")), "serverCopyAddress")
-        self._copy_address.clicked.connect(lambda: _copy(self._url, self._copy_address))
+        self._copy_address.clicked.connect(lambda: self._copy_address.copy_text(self._url))
         port = self._number("port", "serverPort", tr("Port"), LOWEST_PORT, HIGHEST_PORT)
         self._key = Label(name="serverKey", selectable=True, wraps=True)
         self._copy_key = named(CopyButton(tr("Copy the key")), "serverCopyKey")
-        self._copy_key.clicked.connect(lambda: _copy(server.new_key, self._copy_key))
+        self._copy_key.clicked.connect(lambda: self._copy_key.copy_text(server.new_key))
         self._renew = Button(tr("New key"), name="serverRenewKey")
         self._renew.setAutoDefault(False)
         self._renew.clicked.connect(server.renew_key)
@@ -239,11 +235,6 @@ class AccessBox(QFrame):
 
 def _warning(name: str, words: str) -> Label:
     return Label(words, name=name, style="warning small", wraps=True)
-
-
-def _copy(text: str, button: CopyButton) -> None:
-    QGuiApplication.clipboard().setText(text)
-    button.say_copied()
 
 
 class RequestList(QTreeWidget):

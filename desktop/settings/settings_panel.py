@@ -9,8 +9,6 @@ from typing import TypeAlias
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
-    QFrame,
-    QScrollArea,
     QWidget,
 )
 
@@ -23,7 +21,7 @@ from desktop.settings.model_box import ModelBox
 from desktop.settings.setting_editor import BudgetEditor, Editor, SettingEditor
 from desktop.settings.setting_rows import Part, SettingRow, parts
 from desktop.settings.settings import SettingsController
-from desktop.widgets.layouts import column
+from desktop.widgets.layouts import ScrollArea, column
 from desktop.widgets.layouts import row as row_of
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.search_field import SearchField
@@ -32,16 +30,12 @@ from desktop.widgets.search_field import SearchField
 Found: TypeAlias = tuple[QWidget, str]
 
 
-class SettingsPanel(QScrollArea):
+class SettingsPanel(ScrollArea):
     # Defaults are in force again: a message, and a function that undoes it.
     restored = Signal(str, object)
 
     def __init__(self, settings: SettingsController) -> None:
-        super().__init__()
-        self.setObjectName("settingsPanel")
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        super().__init__("settingsPanel")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
@@ -113,9 +107,6 @@ class SettingsPanel(QScrollArea):
         shown = (self._search, *self.parts.values(), self._nothing, self._restore_all)
         column(*shown, self._all_note, None, of=content, margins=(14, 12, 14, 12), spacing=14)
         self.setWidget(content)
-        # A scroll area fills its widget with the window's colour; here the side's shows through.
-        content.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
 
     def show_model(self) -> None:
         self._search.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 from desktop import theme
@@ -55,6 +56,10 @@ class CopyButton(IconButton):
         self._offer, self._offer_icon = words, icon
         self._copied = QTimer(self, singleShot=True, interval=COPIED_MS)
         self._copied.timeout.connect(self._offer_again)
+
+    def copy_text(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self.say_copied()
 
     def say_copied(self) -> None:
         self.set_icon("check")

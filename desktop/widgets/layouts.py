@@ -1,7 +1,8 @@
-"""Rows and columns of widgets, a column as wide as the conversation, scrolling pages."""
+"""Frames, rows and columns of widgets, a column as wide as the conversation, scroll areas."""
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -23,6 +24,13 @@ _COLUMN_STRETCH = 10_000
 Part = QWidget | tuple[QWidget, int] | QLayout | None
 Margins = tuple[int, int, int, int]
 NO_MARGINS = (0, 0, 0, 0)
+
+
+class Frame(QFrame):
+    def __init__(self, name: str, style: str = "card") -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setProperty("class", style)
 
 
 def column_width(page: int) -> int:
@@ -77,14 +85,22 @@ def in_column(*widgets: QWidget, top: int = 0, bottom: int = 0) -> QHBoxLayout:
     return outer
 
 
-def scrolled(widget: QWidget, name: str) -> QScrollArea:
-    area = QScrollArea()
-    area.setObjectName(name)
-    area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
+class ScrollArea(QScrollArea):
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def setWidget(self, widget: QWidget) -> None:
+        super().setWidget(widget)
+        # Let the background show through.
+        widget.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+
+
+def scrolled(widget: QWidget, name: str) -> ScrollArea:
+    area = ScrollArea(name)
     area.setWidget(widget)
-    # Let the background show through.
-    widget.setAutoFillBackground(False)
-    area.viewport().setAutoFillBackground(False)
     return area

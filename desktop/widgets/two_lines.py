@@ -1,8 +1,19 @@
-"""Rows of a list with a second, smaller line below their text, and an editor over the whole row."""
+"""A list's model, and rows with a second, smaller line below their text and an editor over both."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QAbstractListModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+)
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QLineEdit,
@@ -15,7 +26,9 @@ from PySide6.QtWidgets import (
 
 from desktop import theme
 
+T = TypeVar("T")
 AnyIndex = QModelIndex | QPersistentModelIndex
+_NOWHERE = QModelIndex()
 # The second line.
 NOTE_ROLE = Qt.ItemDataRole.UserRole + 1
 # Longer than the widest list.
@@ -24,6 +37,29 @@ LONGEST_TITLE = 200
 SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
+
+
+class ListModel(QAbstractListModel, Generic[T]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[T] = []
+
+    def reset(self, shown: Sequence[T]) -> None:
+        self.beginResetModel()
+        self.shown = list(shown)
+        self.endResetModel()
+
+    def at(self, index: AnyIndex) -> T | None:
+        return self.shown[index.row()] if index.isValid() else None
+
+    def data_of(self, row: T, role: int) -> Any:
+        raise NotImplementedError
+
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.shown)
+
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        return self.data_of(self.shown[index.row()], role) if index.isValid() else None
 
 
 def set_up(view: QListView, model: QAbstractItemModel, delegate: QStyledItemDelegate) -> None:

@@ -21,6 +21,7 @@ from qasync import QEventLoop
 from core.client.client import EngineClient
 from desktop import theme
 from desktop.app import App, GarbageCollector
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.window.window_parts import WindowParts
 from tests.desktop.fake_engine import FakeEngine
@@ -149,6 +150,18 @@ def engine(qloop: Loop) -> FakeEngine:
 
 OpenParts = Callable[[], Awaitable[WindowParts]]
 OpenApp = Callable[..., Awaitable[App]]
+
+
+async def ready(open_parts: OpenParts) -> WindowParts:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    return parts
+
+
+async def ready_app(open_app: OpenApp) -> App:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    return app
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from core.server.messages import RequestSeen
 from desktop import background
 from desktop.app import App
 from desktop.background import Tray
-from desktop.engine.engine_status import Phase
 from desktop.server.server import ServerStatus, Stage
-from tests.desktop.conftest import PATIENCE_S, OpenApp, until
+from tests.desktop.conftest import PATIENCE_S, OpenApp, ready_app, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, send, settle
 
@@ -43,12 +42,6 @@ def look_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QApplication, "activeWindow", staticmethod(lambda: None))
 
 
-async def opened(open_app: OpenApp) -> App:
-    app = await open_app()
-    await until(lambda: app.parts.engine.status.phase is Phase.READY)
-    return app
-
-
 async def asked_at_closing(app: App) -> QMessageBox:
     app.window.close()
     await until(lambda: app.window.findChildren(QMessageBox, "closing"))
@@ -68,7 +61,7 @@ def choice(app: App) -> str:
 async def test_a_reply_goes_on_in_the_tray_and_is_notified(
     open_app: OpenApp, engine: FakeEngine, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     request = await send(app, engine, "Why is\nthe sky blue?")
     await asked_at_closing(app)
     await answer(app, "closingCancel")
@@ -98,7 +91,7 @@ async def test_a_reply_goes_on_in_the_tray_and_is_notified(
 async def test_stopping_is_remembered_and_the_reply_is_kept(
     open_app: OpenApp, engine: FakeEngine, told: Told
 ) -> None:
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     (await send(app, engine, "Hello")).say("Good")
     await until(lambda: app.parts.transcript.rows[-1].text == "Good")
     box = await asked_at_closing(app)
@@ -106,7 +99,7 @@ async def test_stopping_is_remembered_and_the_reply_is_kept(
     app.window.close()
     find(app, QPushButton, "closingStop").click()
     await app.gone.wait()
-    again = await opened(open_app)
+    again = await ready_app(open_app)
     assert choice(again) == "stop" and not told
     # The chat that was left is open again.
     await until(lambda: again.parts.transcript.rows)
@@ -120,7 +113,7 @@ async def test_without_a_tray_the_window_stays_or_everything_stops(
     open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Tray, "available", False)
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     app.parts.settings.set_value("background.when_closed", "go_on")
     await send(app, engine, "Hello")
     box = await asked_at_closing(app)
@@ -136,7 +129,7 @@ async def test_without_a_tray_the_window_stays_or_everything_stops(
 async def test_a_notification_comes_only_while_the_window_is_elsewhere_and_only_if_wanted(
     open_app: OpenApp, engine: FakeEngine, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     monkeypatch.setattr(QApplication, "activeWindow", staticmethod(lambda: app.window))
     (await send(app, engine, "Seen")).finish("Yes")
     await ended(app)
@@ -167,7 +160,7 @@ async def test_the_computer_stays_awake_during_a_reply(
         started = log.read_text().split()
         return len(started) == number and psutil.pid_exists(int(started[-1]))
 
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     request = await send(app, engine, "Hello")
     await until(lambda: runs(1))
     request.finish("Good day")
@@ -184,7 +177,7 @@ async def test_the_computer_stays_awake_during_a_reply(
 
 
 async def test_a_program_s_reply_is_work_too(open_app: OpenApp) -> None:
-    app = await opened(open_app)
+    app = await ready_app(open_app)
     server, work_of = app.parts.server, app.parts.work
     server.status = ServerStatus(Stage.ON, "http://127.0.0.1:8484")
     seen = RequestSeen(number=1, client="editor", path="/v1/messages", state="writing")

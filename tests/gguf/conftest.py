@@ -6,21 +6,14 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
-import torch
 
 from tests.gguf.families import Converted, Converter, convert
 from tests.gguf.vocabularies import llama_models
+from tests.one_thread import one_thread
+
+__all__ = ["converted", "converter", "one_thread"]
 
 ConvertedOf = Callable[..., Converted]
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny operations cost less than waking a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

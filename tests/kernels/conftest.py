@@ -1,4 +1,4 @@
-"""One thread: tiny operations cost less than waking a second one. And where GPU kernels run."""
+"""Where GPU kernels run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.one_thread import one_thread
 
-@pytest.fixture(scope="package", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["device", "one_thread"]
 
 
 @pytest.fixture

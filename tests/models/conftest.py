@@ -1,20 +1,4 @@
-"""One thread: tiny operations cost less than waking a second one. And where GPU kernels run."""
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-import pytest
-import torch
-
 from tests.kernels.conftest import device
+from tests.one_thread import one_thread
 
-__all__ = ["device"]
-
-
-@pytest.fixture(scope="package", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["device", "one_thread"]

@@ -7,7 +7,6 @@ that spell no added token, since for those it would answer differently by design
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +41,6 @@ typed = st.text(st.sampled_from(LETTERS), max_size=40) | st.text(
 )
 # What somebody says; blank questions are refused, and some templates drop blank answers.
 said = typed.filter(lambda text: bool(text.strip()))
-
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[ChatText, Any]]:
-    """A family's text model, and transformers' tokenizer of the same folder."""
-
-    @cache
-    def load(family: str) -> tuple[ChatText, Any]:
-        folder: Path = write_text_folder(tmp_path_factory.mktemp(family), family)
-        return ChatText.open(folder), PreTrainedTokenizerFast.from_pretrained(folder)
-
-    return load
 
 
 def as_dict(message: Message) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import PreTrainedTokenizerFast
 
 from core.api.chat import AssistantMessage, Conversation, Tool, ToolCall, ToolMessage
 from core.api.errors import NoToolsError, TemplateError
@@ -45,16 +43,6 @@ FUNCTION = {
 }
 TOOLS = (Tool(name="weather", definition=json.dumps(FUNCTION)),)
 NASTY = ' "quoted" \\ <b>&amp;</b>\n\n{{ x }}\u00e9\u4f60\t'
-
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[ChatText, Any]]:
-    @cache
-    def load(family: str) -> tuple[ChatText, Any]:
-        folder: Path = write_text_folder(tmp_path_factory.mktemp(family), family)
-        return ChatText.open(folder), PreTrainedTokenizerFast.from_pretrained(folder)
-
-    return load
 
 
 def called(**arguments: object) -> AssistantMessage:

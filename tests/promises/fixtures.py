@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-import torch
 from gguf import GGMLQuantizationType
 from safetensors.torch import load_file, save_file
 
@@ -27,6 +26,7 @@ from tests.gguf.rewriting import Data, mixed, rewrite
 from tests.gguf.vocabularies import llama_models
 from tests.loading.keeping import WRITTEN_NS, settle
 from tests.models.quantised_folders import FORMATS, WEIGHTS, write_twins
+from tests.one_thread import one_thread
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, SPECIAL, Tiny, token_id, write_folder
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
@@ -302,15 +302,6 @@ def write_float4(folder: Path, name: str) -> Path:
     save_file(tensors, packed / WEIGHTS)
     settle(packed)
     return packed
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny operations cost less than waking a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Several conftests take these fixtures; all of them share what was made.

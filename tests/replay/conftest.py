@@ -1,15 +1,4 @@
-from collections.abc import Iterator
-
-import pytest
-
+from tests.one_thread import workers_of_one_thread
 from tests.promises.fixtures import folder_of, picture
 
-__all__ = ["folder_of", "picture"]
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
+__all__ = ["folder_of", "picture", "workers_of_one_thread"]

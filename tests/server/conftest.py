@@ -2,18 +2,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.one_thread import workers_of_one_thread
 from tests.promises.fixtures import folder_of, picture
-from tests.server.serving import ScriptedEngine, Served
+from tests.server.serving import ScriptedEngine, Served, serving
 
-__all__ = ["folder_of", "picture"]
+__all__ = ["folder_of", "picture", "workers_of_one_thread"]
 
 
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    engine = ScriptedEngine(then="I see|A fine day.")
+    with serving(engine.connect, tmp_path_factory.mktemp("server")) as served:
+        yield served
 
 
 @pytest.fixture

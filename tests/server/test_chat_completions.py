@@ -6,7 +6,6 @@ import base64
 import errno
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ from tests.server.serving import ScriptedEngine, Served, refused, serving
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 PNG = b"\x89PNG and more"
 DATA_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    engine = ScriptedEngine(then="I see|A fine day.")
-    with serving(engine.connect, tmp_path_factory.mktemp("server")) as served:
-        yield served
 
 
 def test_a_reply_as_a_whole(served: Served) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from tests.server.serving import ScriptedEngine, Served, serving
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 PNG = base64.b64encode(b"\x89PNG and more").decode()
 SCHEMA = {"type": "object"}
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    engine = ScriptedEngine(then="I see|A fine day.")
-    with serving(engine.connect, tmp_path_factory.mktemp("server")) as served:
-        yield served
 
 
 def test_a_message_as_a_whole(served: Served, engine: ScriptedEngine) -> None:

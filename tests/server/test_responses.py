@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,6 @@ from core.server import endpoint
 from tests.server.serving import ScriptedEngine, Served, refused, serving
 
 PNG = base64.b64encode(b"\x89PNG and more").decode()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    engine = ScriptedEngine(then="I see|A fine day.")
-    with serving(engine.connect, tmp_path_factory.mktemp("server")) as served:
-        yield served
 
 
 def test_a_response_as_a_whole(served: Served, engine: ScriptedEngine) -> None:

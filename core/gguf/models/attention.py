@@ -19,9 +19,11 @@ from core.gguf.models.rules import (
     experts,
     inputs_by_key_head,
     joined,
+    mlp,
     modules,
     one_row,
     rule,
+    stack,
     taps,
     taps_by_key_head,
     zero_centred,
@@ -101,20 +103,16 @@ def _qwen3_next(settings: Settings) -> Config:
 _QWEN3 = {**ATTENTION, **modules(QK_NORMS), **MLP, **NORMS}
 _QWEN_EXPERTS: Rules = {**experts("mlp.experts"), "mlp.gate.weight": rule("ffn_gate_inp.weight")}
 _SHARED_EXPERT = {
-    **modules({
-        "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
-        "mlp.shared_expert.up_proj": "ffn_up_shexp",
-        "mlp.shared_expert.down_proj": "ffn_down_shexp",
-    }),
+    **mlp("mlp.shared_expert", "_shexp"),
     "mlp.shared_expert_gate.weight": rule("ffn_gate_inp_shexp.weight", step=one_row),
-}  # fmt: skip
+}
 _GATED_ATTENTION = {
     **attention(gated=True),
     **modules(QK_NORMS, zero_centred),
     "input_layernorm.weight": rule("attn_norm.weight", step=zero_centred),
     "post_attention_layernorm.weight": rule("post_attention_norm.weight", step=zero_centred),
 }
-_ZERO_CENTRED_STACK = STACK | {"norm.weight": rule("output_norm.weight", step=zero_centred)}
+_ZERO_CENTRED_STACK = stack(step=zero_centred)
 _NEXTN = {
     "fc.weight": rule("nextn.eh_proj.weight"),
     "pre_fc_norm_embedding.weight": rule("nextn.enorm.weight", step=zero_centred),
@@ -255,7 +253,7 @@ GPT_OSS = Architecture(
         **ATTENTION,
         **experts("mlp.experts"),
         **modules({"mlp.router": "ffn_gate_inp"}),
-        "mlp.experts.gate_up_proj_bias": joined("ffn_gate_exps.bias", "ffn_up_exps.bias", 1),
+        "mlp.experts.gate_up_proj_bias": joined("ffn_gate_exps.bias", "ffn_up_exps.bias"),
         **{
             f"mlp.experts.{each}_proj_bias": rule(f"ffn_{each}_exps.bias")
             for each in ("gate", "up", "down")

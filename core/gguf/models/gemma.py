@@ -17,6 +17,7 @@ from core.gguf.models.rules import (
     experts,
     modules,
     rule,
+    stack,
     zero_centred,
 )
 from core.gguf.models.settings import Config, Settings, rotary_share
@@ -72,7 +73,7 @@ def _gemma3(settings: Settings) -> Config:
 GEMMA3 = Architecture(
     _gemma3,
     "language_model.model.",
-    STACK | {"norm.weight": rule("output_norm.weight", step=zero_centred)},
+    stack(step=zero_centred),
     {
         **ATTENTION,
         **MLP,

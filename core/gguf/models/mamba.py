@@ -16,8 +16,10 @@ from core.gguf.models.rules import (
     experts,
     flat,
     flat_decay,
+    mlp,
     modules,
     rule,
+    stack,
     taps,
 )
 from core.gguf.models.settings import Config, Settings
@@ -67,21 +69,15 @@ def _falcon_h1(settings: Settings) -> Config:
 FALCON_H1 = Architecture(
     _falcon_h1,
     "model.",
-    {
-        "embed_tokens.weight": rule("token_embd.weight"),
-        "final_layernorm.weight": rule("output_norm.weight"),
-    },
+    stack("final_layernorm"),
     {
         **ATTENTION,
         **_mamba2("mamba"),
-        **modules({
-            "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
-            "feed_forward.down_proj": "ffn_down",
-        }),
+        **mlp("feed_forward"),
         "input_layernorm.weight": rule("attn_norm.weight"),
         "pre_ff_layernorm.weight": (rule("ffn_norm.weight"), rule("ffn_norm")),
     },
-)  # fmt: skip
+)
 
 # ------------------------------------------------------------------ Granite
 
@@ -209,16 +205,13 @@ def _regular(settings: Settings, chosen: list[int], layers: int) -> tuple[int, i
 JAMBA = Architecture(
     _jamba,
     "model.",
-    {
-        "embed_tokens.weight": rule("token_embd.weight"),
-        "final_layernorm.weight": rule("output_norm.weight"),
-    },
+    stack("final_layernorm"),
     {
         **ATTENTION,
         **experts("feed_forward.experts"),
+        **mlp("feed_forward"),
         **modules({
-            "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
-            "feed_forward.down_proj": "ffn_down", "feed_forward.router": "ffn_gate_inp",
+            "feed_forward.router": "ffn_gate_inp",
             "mamba.in_proj": "ssm_in", "mamba.out_proj": "ssm_out", "mamba.x_proj": "ssm_x",
             "mamba.dt_proj": "ssm_dt", "mamba.dt_layernorm": "ssm_dt_norm",
             "mamba.b_layernorm": "ssm_b_norm", "mamba.c_layernorm": "ssm_c_norm",

@@ -58,8 +58,8 @@ def rule(*names: str, step: Step | None = None) -> Rule:
     return Rule(names, step)
 
 
-def joined(first: str, second: str, axis: int) -> Rule:
-    return Rule((first, second), joined=axis)
+def joined(first: str, second: str) -> Rule:
+    return Rule((first, second), joined=1)
 
 
 def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rule]:
@@ -72,7 +72,7 @@ def modules(names: Mapping[str, str], step: Step | None = None) -> dict[str, Rul
 
 def experts(scope: str) -> Rules:
     """Gates and what they open are one stack if their types allow it."""
-    both = joined("ffn_gate_exps.weight", "ffn_up_exps.weight", 1)
+    both = joined("ffn_gate_exps.weight", "ffn_up_exps.weight")
     apart = {
         f"{scope}.{each}_proj": rule(f"ffn_{each}_exps.weight") for each in ("gate", "up", "down")
     }
@@ -225,10 +225,17 @@ def _of_all(part: int, gated: bool, step: Step | None) -> Step:
 
 # ------------------------------------------------------------------ tables of most families
 
-STACK = {
-    "embed_tokens.weight": rule("token_embd.weight"),
-    "norm.weight": rule("output_norm.weight"),
-}
+
+def stack(norm: str = "norm", step: Step | None = None) -> Rules:
+    return {
+        "embed_tokens.weight": rule("token_embd.weight"),
+        f"{norm}.weight": rule("output_norm.weight", step=step),
+    }
+
+
+def mlp(scope: str, ending: str = "") -> dict[str, Rule]:
+    parts = ("gate", "up", "down")
+    return modules({f"{scope}.{each}_proj": f"ffn_{each}{ending}" for each in parts})
 
 
 def attention(step: Step | None = None, *, gated: bool = False) -> Rules:
@@ -248,9 +255,7 @@ def attention(step: Step | None = None, *, gated: bool = False) -> Rules:
 
 ATTENTION, ROTATED_ATTENTION = attention(), attention(rotated)
 QK_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
-MLP = modules({
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-})  # fmt: skip
+STACK, MLP = stack(), mlp("mlp")
 NORMS = {
     "input_layernorm.weight": rule("attn_norm.weight"),
     "post_attention_layernorm.weight": rule("ffn_norm.weight"),

@@ -7,27 +7,25 @@ from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop.chat.chat import ChatController
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.long_text import text_field
 from desktop.widgets.plain import Button, Label, ToolButton, action, named, set_tip
 
 INSTRUCTIONS_HEIGHT = 110
 
 
-class InstructionsPanel(QFrame):
+class InstructionsPanel(Frame):
     changed = Signal()
 
     def __init__(self, chat: ChatController) -> None:
-        super().__init__()
-        self.setObjectName("instructions")
-        self.setProperty("class", "panel")
+        super().__init__("instructions", "panel")
         self._chat = chat
         self._shown: int | None = None
         self._filling = False

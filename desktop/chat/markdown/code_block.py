@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
-    QGuiApplication,
     QPaintEvent,
     QResizeEvent,
     QSyntaxHighlighter,
@@ -238,8 +237,7 @@ class CodeBlock(QFrame):
         return self._coloured
 
     def copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._code)
-        self._copy_button.say_copied()
+        self._copy_button.copy_text(self._code)
 
     def _colour(self) -> bool:
         if self._coloured or not self._closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QLineEdit, QTextEdit
+from PySide6.QtWidgets import QLineEdit, QTextEdit
 
 from desktop import theme
 from desktop.chat.markdown.text_selection import TextField, fields_in
@@ -16,6 +16,7 @@ from desktop.chat.transcript import Transcript
 from desktop.i18n import tr
 from desktop.numbers import format_count
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import Frame
 from desktop.widgets.layouts import row as row_of
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Label, named
@@ -31,16 +32,14 @@ LOOKED_AGAIN_MS = 30
 Match = tuple[TextField, QTextCursor]
 
 
-class FindBar(QFrame):
+class FindBar(Frame):
     """Counts matches in the source until a message is drawn. A match that isn't drawn, as in a
     link's address, isn't marked."""
 
     closed = Signal()
 
     def __init__(self, transcript: Transcript, view: TranscriptView) -> None:
-        super().__init__()
-        self.setObjectName("findBar")
-        self.setProperty("class", "panel")
+        super().__init__("findBar", "panel")
         self._transcript = transcript
         self._view = view
         self._place: int | None = None

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent, QGuiApplication
+from PySide6.QtGui import QAction, QContextMenuEvent, QEnterEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
@@ -197,8 +197,7 @@ class MessageRow(TextOwner):
 
     def _copy(self) -> None:
         # The source, not what Markdown makes of it.
-        QGuiApplication.clipboard().setText(self.row.text)
-        self.bar.copy.say_copied()
+        self.bar.copy.copy_text(self.row.text)
 
     def _turn(self, step: int) -> None:
         sibling = self.row.sibling(step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from desktop import theme
@@ -167,8 +167,7 @@ class ReplyRow(MessageRow):
 
     def _on_indented(self, message: int, text: str) -> None:
         if message == self.row.id:
-            QGuiApplication.clipboard().setText(text)
-            self.bar.copy_json.say_copied()
+            self.bar.copy_json.copy_text(text)
 
     def _build(self) -> None:
         parts = (self._reasoning, self._body, self._status, self._ending, self._numbers)

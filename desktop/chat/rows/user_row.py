@@ -19,7 +19,7 @@ from desktop.chat.transcript import Row
 from desktop.documents.document_strip import DocumentStrip
 from desktop.i18n import tr
 from desktop.pictures.picture_strip import PictureStrip
-from desktop.widgets.layouts import column, row
+from desktop.widgets.layouts import Frame, column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label, named
 
@@ -80,8 +80,7 @@ class UserRow(MessageRow):
         self._fit()
 
     def _make_bubble(self) -> QFrame:
-        bubble = named(QFrame(), "userBubble")
-        bubble.setProperty("class", "messageBubble")
+        bubble = Frame("userBubble", "messageBubble")
         bubble.setProperty("role", "user")
         bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         column(self._documents, self._strip, self._text, of=bubble, margins=(14, 9, 14, 9))

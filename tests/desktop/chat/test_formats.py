@@ -25,7 +25,7 @@ from desktop.window.sides import tab_stops
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask
 from tests.desktop.chat.test_chat import ended as reply_ended
-from tests.desktop.conftest import Loop, OpenApp, OpenParts, until
+from tests.desktop.conftest import Loop, OpenApp, OpenParts, ready_app, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import child, ended, find, press, reply_of, send, settle, words
 from tests.formats.test_check import chain
@@ -36,15 +36,9 @@ ENDLESS = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
 SHAPES = '[{"shape": "star", "count": 2}, {"shape": "disc", "red": null}]'
 
 
-async def ready(open_app: OpenApp) -> App:
-    app = await open_app()
-    await until(lambda: app.parts.engine.status.phase is Phase.READY)
-    return app
-
-
 @pytest.fixture
 def app(qloop: Loop, open_app: OpenApp) -> App:
-    return qloop.run(ready(open_app))
+    return qloop.run(ready_app(open_app))
 
 
 async def chosen(parts: WindowParts, form: ReplyFormat | None) -> None:
@@ -340,6 +334,7 @@ async def a_reply_that_breaks_its_format_says_so(app: App, engine: FakeEngine) -
 
 async def words_of_a_reply_that_is_copied(app: App, engine: FakeEngine) -> None:
     await replied(app, engine, '{"a":[1.50,1e999,12345678901234567890123],"b":"\\u00e4 {,}"}')
+    QGuiApplication.clipboard().clear()
     press(app, "copyJson")
     await until(lambda: "\n" in QGuiApplication.clipboard().text())
     copied = QGuiApplication.clipboard().text()

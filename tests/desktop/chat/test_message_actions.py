@@ -94,9 +94,9 @@ async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
     await talk(app, engine, ("one", "first"), ("two", "second"))
     key = app.parts.chat.key
     choose(app, "first", "Delete")
-    await until(lambda: app.parts.chats.trash.items)
+    await until(lambda: app.parts.chats.trash.shown)
     choose(app, "second", "Delete")
-    await until(lambda: len(app.parts.chats.trash.items) == 2 and shown(app) == ["one", "two"])
+    await until(lambda: len(app.parts.chats.trash.shown) == 2 and shown(app) == ["one", "two"])
     assert app.parts.chats.trash.chats == []
     press(app, "openTrash")
     index = app.parts.chats.trash.index(0)
@@ -105,7 +105,7 @@ async def test_the_trash_lists_deleted_messages_and_deletes_them_for_good(
     await until(lambda: shown(app) == ["one", "two", "second"])
     press(app, "deleteForGood")
     app.window.side_bar.trash.asks.confirmed.emit()
-    await until(lambda: not app.parts.chats.trash.items and engine.forgotten)
+    await until(lambda: not app.parts.chats.trash.shown and engine.forgotten)
     assert engine.forgotten[0][0] == key
     await until(lambda: app.parts.chat.key != key)
     assert shown(app) == ["one", "two", "second"]

@@ -80,18 +80,18 @@ def test_the_list_with_folders_is_a_proper_model(qloop: Loop) -> None:
     pinned = Chat(8, "Pin", 0, 9e9, pinned=True, folder=1)
     lost = Chat(9, "Lost", 0, 9e9, folder=3)
     chats.show([inside, pinned, lost], [empty, full])
-    assert chats.rows == ["Pinned", pinned, empty, full, inside, "Today", lost]
+    assert chats.shown == ["Pinned", pinned, empty, full, inside, "Today", lost]
     assert [bool(chats.index(at).data(INSIDE_ROLE)) for at in (1, 4, 6)] == [False, True, False]
     spoken = chats.index_of_folder(1).data(Qt.ItemDataRole.AccessibleTextRole)
     assert spoken == "Work, folder, 2 chats, open"
     chats.show(chats.chats, [Folder(1, "Work", folded=True)])
-    assert inside not in chats.rows and not chats.index_of(7).isValid()
+    assert inside not in chats.shown and not chats.index_of(7).isValid()
     # A search opens every folder with a match, and finds folders by their names.
     chats.search("#tax")
-    assert [getattr(row, "id", row) for row in chats.rows] == [1, 7]
+    assert [getattr(row, "id", row) for row in chats.shown] == [1, 7]
     assert chats.first() == chats.index_of(7)
     chats.search("wor")
-    assert [getattr(row, "id", row) for row in chats.rows] == [1]
+    assert [getattr(row, "id", row) for row in chats.shown] == [1]
     assert not chats.first().isValid()
 
 

@@ -35,7 +35,7 @@ def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     assert chats.index(1).data() == "New"
     assert not chats.setData(chats.index(0), "Other")
     chats.search(" nE ")
-    assert chats.rows == ["Pinned", chats.chats[1]] and not chats.index_of(7).isValid()
+    assert chats.shown == ["Pinned", chats.chats[1]] and not chats.index_of(7).isValid()
     # A title can be worked on while it is not shown.
     assert chats.chat_of(7) == chats.chats[0]
     chats.search("nothing")

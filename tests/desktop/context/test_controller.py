@@ -13,7 +13,7 @@ from desktop.context.strip import Strip
 from desktop.engine.engine_status import Phase
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.conftest import Loop, OpenParts, ready, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 STATS = RequestStats(
@@ -33,12 +33,6 @@ PREPARED = Prepared(
     checkpoints=(HeldCheckpoint(token=14, position=14, bytes=1),),
     message_starts=(0, 10),
 )
-
-
-async def ready(open_parts: OpenParts) -> WindowParts:
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is Phase.READY)
-    return parts
 
 
 @pytest.fixture

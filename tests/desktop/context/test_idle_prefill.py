@@ -7,10 +7,8 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
 from desktop.context.idle_prefill import LONG_TEXT
-from desktop.engine.engine_status import Phase
-from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
-from tests.desktop.conftest import OpenParts, until
+from tests.desktop.conftest import OpenParts, ready, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 
@@ -19,12 +17,6 @@ def picture(tmp_path: Path) -> Path:
     path = tmp_path / "picture.png"
     path.write_bytes(png())
     return path
-
-
-async def ready(open_parts: OpenParts) -> WindowParts:
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is Phase.READY)
-    return parts
 
 
 async def test_finished_and_stopped_replies_are_prefilled_and_failed_ones_are_not(

@@ -18,11 +18,10 @@ from core.api.reply_format import ReplyFormat
 from core.remote.messages import Place
 from desktop.app import App
 from desktop.chat import chat
-from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables.records import ReplyState
 from tests.client.test_secrets import MemoryKeyring
-from tests.desktop.conftest import Loop, OpenApp, until
+from tests.desktop.conftest import Loop, OpenApp, ready_app, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import ended, find, press, press_key, settle, type_in, words
 from tests.remote.fake_server import EVENTS, Answer, FakeServer, as_json, delta, event, streamed
@@ -97,20 +96,14 @@ async def here(app: App, engine: FakeEngine, text: str) -> None:
     await ended(app)
 
 
-async def ready(open_app: OpenApp) -> App:
-    app = await open_app()
-    await until(lambda: app.parts.engine.status.phase is Phase.READY)
-    return app
-
-
 @pytest.fixture
 def app(qloop: Loop, open_app: OpenApp) -> App:
-    return qloop.run(ready(open_app))
+    return qloop.run(ready_app(open_app))
 
 
 async def amid_a_reply(open_app: OpenApp, server: FakeServer) -> App:
     """A chat that runs on the server, whose reply hangs after its first words."""
-    app = await ready(open_app)
+    app = await ready_app(open_app)
     await add(app, server)
     app.parts.chat.run_at(Place(address=server.address, model="m"))
     server.chat(Answer([event(delta("A red "))], kind=EVENTS, end="hang"), ANSWER)
@@ -307,7 +300,7 @@ async def test_pictures_and_a_format_are_sent(
 async def test_without_a_keyring_the_key_is_asked_for_in_the_next_session(
     open_app: OpenApp, engine: FakeEngine, server: FakeServer, folders: Folders
 ) -> None:
-    app = await ready(open_app)
+    app = await ready_app(open_app)
     await add(app, server, KEY)
     assert "kept until you quit" in find(app, QLabel, "serversSaid").text()
     assert "stays on this computer" in words(app, "emptyWords")

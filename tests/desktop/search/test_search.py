@@ -50,8 +50,8 @@ async def test_U1_a_hit_is_shown_in_its_branch(app: App, engine: FakeEngine) -> 
     app.parts.chat.open(None)
     await until(lambda: app.parts.transcript.chat is None)
     dialog = await look_for(app, "HERON")
-    await until(lambda: len(dialog.hits.hits) == 1)
-    assert "".join(dialog.hits.hits[0].extract) == "A **grey heron**."
+    await until(lambda: len(dialog.hits.shown) == 1)
+    assert "".join(dialog.hits.shown[0].extract) == "A **grey heron**."
     QTest.keyClick(dialog.field, Qt.Key.Key_Down)
     QTest.keyClick(find(app, QListView, "searchHits"), Qt.Key.Key_Return)
     await until(lambda: marks(app))
@@ -69,22 +69,22 @@ async def test_U1_what_comes_and_goes_while_the_window_is_open(
     await ended(app)
     chat = app.parts.transcript.chat
     dialog = await look_for(app, "owl")
-    await until(lambda: len(dialog.hits.hits) == 3)
-    assert [hit.message > 0 for hit in dialog.hits.hits] == [False, True, True]
+    await until(lambda: len(dialog.hits.shown) == 3)
+    assert [hit.message > 0 for hit in dialog.hits.shown] == [False, True, True]
     assert words(app, "searchWords") == "3 matches"
     find(app, QComboBox, "searchChat").setCurrentIndex(1)
-    await until(lambda: len(dialog.hits.hits) == 2)
+    await until(lambda: len(dialog.hits.shown) == 2)
     press(app, "searchPictures")
-    await until(lambda: not dialog.hits.hits)
+    await until(lambda: not dialog.hits.shown)
     await until(lambda: words(app, "searchWords") == "Nothing was found.")
     press(app, "searchPictures")
-    await until(lambda: len(dialog.hits.hits) == 2)
+    await until(lambda: len(dialog.hits.shown) == 2)
     assert chat is not None
     app.parts.chats.delete(chat)
     await until(lambda: app.parts.chats.trash.chats)
     app.parts.deletion.delete_for_good()
     await until(lambda: not app.parts.chats.trash.chats)
-    await until(lambda: not dialog.hits.hits)
+    await until(lambda: not dialog.hits.shown)
     await app.parts.tasks.close()
     for path in app.parts.folders.data.glob("search.db*"):
         assert b"owl" not in path.read_bytes()
@@ -94,12 +94,12 @@ async def test_an_index_damaged_in_use_is_filled_again(app: App, engine: FakeEng
     (await send(app, engine, "One owl")).finish("Hoo.")
     await ended(app)
     dialog = await look_for(app, "hoo")
-    await until(lambda: len(dialog.hits.hits) == 1)
+    await until(lambda: len(dialog.hits.shown) == 1)
     search, path = app.parts.search, app.parts.folders.search_index
     await search._in_thread(search._disconnect)
     path.write_bytes(path.read_bytes()[:100] + bytes(range(256)) * 64)
     dialog.field.setText("owl")
-    await until(lambda: len(dialog.hits.hits) == 2)
+    await until(lambda: len(dialog.hits.shown) == 2)
 
 
 async def test_deleting_does_not_wait_for_indexing(app: App, engine: FakeEngine) -> None:
@@ -121,7 +121,7 @@ async def test_a_new_chat_has_no_matches(app: App, engine: FakeEngine) -> None:
     app.parts.chat.open(None)
     await until(lambda: app.parts.chats.shown is None)
     dialog = await look_for(app, "hoo")
-    await until(lambda: dialog.hits.hits)
+    await until(lambda: dialog.hits.shown)
     find(app, QComboBox, "searchChat").setCurrentIndex(1)
     await until(lambda: words(app, "searchWords") == "Nothing was found.")
 
@@ -133,9 +133,9 @@ async def test_titles_lead_to_messages(app: App, engine: FakeEngine) -> None:
     await until(lambda: words(app, "searchMessages"))
     press(app, "searchMessages")
     dialog = app.window.findChildren(SearchDialog)[0]
-    await until(lambda: dialog.hits.hits)
+    await until(lambda: dialog.hits.shown)
     assert dialog.field.text() == "hoo"
-    assert dialog.hits.hits[0].extract.match == "Hoo"
+    assert dialog.hits.shown[0].extract.match == "Hoo"
 
 
 @pytest.mark.slow

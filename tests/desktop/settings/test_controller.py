@@ -9,19 +9,13 @@ from core.client.life import EngineState
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.folders import DEMO_MODEL, Folders
 from desktop.window.window_parts import WindowParts
-from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.conftest import Loop, OpenParts, ready, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-
-
-async def loaded(open_parts: OpenParts) -> WindowParts:
-    parts = await open_parts()
-    await until(lambda: parts.engine.status.phase is Phase.READY)
-    return parts
 
 
 @pytest.fixture
 def parts(qloop: Loop, open_parts: OpenParts) -> WindowParts:
-    return qloop.run(loaded(open_parts))
+    return qloop.run(ready(open_parts))
 
 
 async def ask_for(parts: WindowParts, engine: FakeEngine, path: str) -> None:
