@@ -132,8 +132,8 @@ def _gated_product(
     return result
 
 
-def _squared_relu(library: Library, inputs: Tensor) -> Tensor | None:
-    return _gated_product("reglu", library, inputs, inputs)
+def _of_one(kernel: str, library: Library, inputs: Tensor) -> Tensor | None:
+    return _gated_product(kernel, library, inputs, inputs)
 
 
 def _open_gate(library: Library, attended: Tensor, gate: Tensor) -> Tensor | None:
@@ -253,7 +253,8 @@ _TABLE: dict[str, Native] = {
     "swiglu": partial(_gated_product, "swiglu"),
     "geglu": partial(_gated_product, "geglu"),
     "clamped_swiglu": partial(_gated_product, "clamped_swiglu"),
-    "squared_relu": _squared_relu,
+    "squared_relu": partial(_of_one, "reglu"),
+    "gelu": partial(_of_one, "gelu"),
     "open_gate": _open_gate,
     "add": _add,
     "convolve": recurrent.convolve,

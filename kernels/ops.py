@@ -60,6 +60,7 @@ class Ops:
     geglu: Callable[[Tensor, Tensor], Tensor] = pointwise.geglu
     clamped_swiglu: Callable[[Tensor, Tensor, float, float], Tensor] = pointwise.clamped_swiglu
     squared_relu: Callable[[Tensor], Tensor] = pointwise.squared_relu
+    gelu: Callable[[Tensor], Tensor] = pointwise.gelu
     open_gate: Callable[[Tensor, Tensor], Tensor] = pointwise.open_gate
     add: Callable[..., Tensor] = pointwise.add
     route: Route = sparse.route

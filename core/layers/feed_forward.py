@@ -99,14 +99,16 @@ class GeluMLP:
         first, second = names
         self.first = Linear(weights, first, width, inner_width, bias=bias)
         self.second = Linear(weights, second, inner_width, out_width, bias=bias)
-        self.approximate = approximate
+        self._gelu: Callable[[Tensor], Tensor] = F.gelu
+        if approximate == "tanh":
+            self._gelu = weights.ops(GateShape(inner_width, gelu=True)).gelu
         self._numbers = 2 * inner_width
 
     def __call__(self, hidden: Tensor) -> Tensor:
         return in_row_blocks(self._block, hidden, self._numbers)
 
     def _block(self, hidden: Tensor) -> Tensor:
-        return self.second(F.gelu(self.first(hidden), approximate=self.approximate))
+        return self.second(self._gelu(self.first(hidden)))
 
 
 class SparseExperts:

@@ -72,9 +72,7 @@ class VisionBlock:
             self.qkv(hidden).view(hidden.shape[0], 3, -1, self.head_dim).unbind(1)
         )
         # Rotated in float32 and rounded once, unlike the text layers: so does the released tower.
-        queries, keys = (
-            self._rotate(each.float(), *rotation).to(hidden.dtype) for each in (queries, keys)
-        )
+        queries, keys = (self._rotate(each, *rotation) for each in (queries, keys))
         attended = self._attention(queries, keys, values, self.head_dim**-0.5)
         return self.projection(attended.flatten(1))
 
@@ -174,4 +172,4 @@ def _stretch(table: Tensor, count: int) -> Tensor:
     below = places.floor().long()
     above = (below + 1).clamp(max=last)
     share = (places - below)[:, None, None]
-    return table[below] * (1 - share) + table[above] * share
+    return table[below].mul_(1 - share).add_(table[above].mul_(share))

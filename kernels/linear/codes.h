@@ -7,7 +7,8 @@
 /* 256 inputs of a row. */
 struct codes {
     uint8_t of[BLOCK_INPUTS];
-    int8_t scales[16]; /* integers, one for each group, */
+    const uint8_t *low, *high; /* instead: four bits of each and the rest, stored as tiles do */
+    int8_t scales[16];         /* integers, one for each group, */
     uint8_t offsets[16];
     uint16_t numbers[16]; /* or numbers; of blocks with integers the first is the block's */
     uint16_t number_offsets[16];

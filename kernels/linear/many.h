@@ -113,11 +113,19 @@ static void outputs_of_many(const void *given, long part, void *result) {
     free(block);
 }
 
-/* Runs parts of some outputs, in multiples of `at_once`. */
+/* Runs parts of some outputs, in multiples of `at_once`, and so that no thread waits long for the
+ * last one. */
 static inline void share_outputs(pool_compute some, struct linear *all, const void *arguments,
                                  long at_once) {
-    long pieces = pool_parts(all->outputs, at_once);
-    all->outputs_of_part = at_once * pool_share(pieces, 1, all->threads);
+    long pieces = pool_parts(all->outputs, at_once), most = pool_share(pieces, 1, all->threads);
+    long best = 2 * pieces + 1;
+    for (long share = most; 2 * share >= most && share > 0; share--) {
+        long of_thread = pool_parts(pool_parts(pieces, share), all->threads) * share;
+        if (of_thread < best) {
+            best = of_thread;
+            all->outputs_of_part = at_once * share;
+        }
+    }
     pool_rows(some, arguments, pool_parts(all->outputs, all->outputs_of_part), all->threads);
 }
 

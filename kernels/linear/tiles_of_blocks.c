@@ -114,23 +114,28 @@ static void take_q4_k(const uint8_t *from, struct codes *to) {
     to->numbers[0] = half_at(from);
     to->number_offsets[0] = half_at(from + 2);
     take_six_bits(from + 4, to);
-    take_bits(from + 16, 4, 0, to->of);
+    to->low = from + 16;
 }
 
 static void take_q5_k(const uint8_t *from, struct codes *to) {
     to->numbers[0] = half_at(from);
     to->number_offsets[0] = half_at(from + 2);
     take_six_bits(from + 4, to);
-    take_bits(from + 16, 1, 4, to->of);
-    take_bits(from + 48, 4, 0, to->of);
+    to->low = from + 48;
+    to->high = from + 16;
 }
 
 static void take_q6_k(const uint8_t *from, struct codes *to) {
     /* Of 64 bytes the lower halves are the first 64 codes of a half, the upper ones the others. */
-    for (int run = 0; run < BLOCK_INPUTS / 64; run++)
-        for (int place = 0; place < 64; place++)
-            to->of[64 * run + place] = from[run / 2 * 64 + place] >> run % 2 * 4 & 15;
-    take_bits(from + 128, 2, 4, to->of);
+    for (int half = 0; half < 2; half++)
+        for (int place = 0; place < GROUP; place++) {
+            const uint8_t *bytes = from + 64 * half + place;
+            uint8_t *low = to->of + 64 * half + place;
+            low[0] = (uint8_t)((bytes[0] & 15) | bytes[GROUP] << 4);
+            low[GROUP] = (uint8_t)(bytes[0] >> 4 | (bytes[GROUP] & 0xf0));
+        }
+    to->low = to->of;
+    to->high = from + 128;
     memcpy(to->scales, from + 192, 16);
     to->numbers[0] = half_at(from + 208);
 }
@@ -213,13 +218,18 @@ static void put_codes(struct shape shape, const struct codes *from, int output, 
         put_words(from->of, BLOCK_INPUTS, output, tile);
         return;
     }
+    int bits = shape.bits - 4, groups = bits ? 8 / bits : 0;
+    if (from->low) {
+        put_words(from->low, sizeof low, output, tile);
+        put_words(from->high, BLOCK_INPUTS * bits / 8, output, tile + LOW_BYTES);
+        return;
+    }
     for (int pair = 0; pair < GROUPS_OF_BLOCK / 2; pair++) {
         const uint8_t *first = from->of + 2 * pair * GROUP;
         for (int place = 0; place < GROUP; place++)
             low[pair * GROUP + place] = (uint8_t)((first[place] & 15) | first[GROUP + place] << 4);
     }
     put_words(low, sizeof low, output, tile);
-    int bits = shape.bits - 4, groups = bits ? 8 / bits : 0;
     for (int group = 0; group < GROUPS_OF_BLOCK && bits; group++) {
         const uint8_t *codes = from->of + group * GROUP;
         uint8_t *to = high + group / groups * GROUP;

@@ -317,6 +317,8 @@ int waymark_swiglu(struct gated_product *);
 int waymark_geglu(struct gated_product *);
 /* or relu. */
 int waymark_reglu(struct gated_product *);
+/* gelu of `gate` alone. */
+int waymark_gelu(struct gated_product *);
 /* gate * sigmoid(multiplier * gate) * (up + 1), the gate at most `limit` and up within it. */
 int waymark_clamped_swiglu(struct gated_product *);
 

@@ -99,7 +99,8 @@ static int rows(int bfloat) {
     rotate.wide_angles = 1;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
-           waymark_clamped_swiglu(&product) && waymark_open_gate(&gate) && waymark_add(&sum);
+           waymark_gelu(&product) && waymark_clamped_swiglu(&product) && waymark_open_gate(&gate) &&
+           waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {

@@ -1,6 +1,6 @@
 /* Pointwise operations; a thread takes some rows. */
 #include "native/calls.h"
-#include "native/numbers.h"
+#include "native/powers.h"
 #include "native/thread_pool.h"
 
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, and 1 + tanh(u) = 2 sigmoid(2 u). */
@@ -32,6 +32,36 @@ INLINE void multiply(const struct gated_product *all, long row, float (*open)(fl
 GATED_PRODUCT(swiglu, silu)
 GATED_PRODUCT(geglu, gelu)
 GATED_PRODUCT(reglu, relu)
+
+/* The same of a register of numbers: x sigmoid(u), of either sign from e^-|u|. */
+INLINE floats gelu_lanes(floats x) {
+    const floats first = (floats){0} + 1.5957691216f * LOG2_E, one = (floats){0} + 1.0f;
+    floats u = x * (first + first * 0.044715f * x * x);
+    floats small = powers_of_two((floats)((word_lanes)u | INT32_MIN));
+    word_lanes below = u < 0.0f;
+    floats upper = (floats)((below & (word_lanes)small) | (~below & (word_lanes)one));
+    return x * (upper / (one + small));
+}
+
+INLINE void gelu_row(const struct gated_product *all, long row, int is_bfloat) {
+    long from = row * all->stride, to = row * all->width, place = 0;
+    for (; place + 2 * LANES <= all->width; place += 2 * LANES) {
+        floats even = gelu_lanes(read_lanes(all->gate, from + place, is_bfloat));
+        floats odd = gelu_lanes(read_lanes(all->gate, from + place + LANES, is_bfloat));
+        if (is_bfloat) {
+            store_bfloats((uint16_t *)all->to + to + place, even, odd);
+        } else {
+            store_floats((float *)all->to + to + place, even);
+            store_floats((float *)all->to + to + place + LANES, odd);
+        }
+    }
+    for (; place < all->width; place++) {
+        floats found = gelu_lanes((floats){0} + read_number(all->gate, from + place, is_bfloat));
+        write_number(all->to, to + place, found[0], is_bfloat);
+    }
+}
+
+KERNEL_OF_ROWS(gelu, gated_product, gelu_row, all->rows, all->width)
 
 INLINE void clamped_row(const struct gated_product *all, long row, int is_bfloat) {
     long from = row * all->stride, other = row * all->up_stride, to = row * all->width;

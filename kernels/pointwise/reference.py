@@ -27,6 +27,10 @@ def squared_relu(inputs: Tensor) -> Tensor:
     return F.relu(inputs).square_()
 
 
+def gelu(inputs: Tensor) -> Tensor:
+    return F.gelu(inputs, approximate="tanh")
+
+
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
     """`attended` [n, num_heads, head_dim] times the sigmoid of a gate for each number, or of one
     for each head, [n, num_heads, 1]."""

@@ -118,6 +118,9 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
             return [ops.clamped_swiglu(gate, up, slope, min(limit, 1.0))]
         return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up, multiplier)]
 
+    def opened(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.gelu(both.to(dtype))]
+
     # A cube in the exponent: off by as many ULP as that is large.
     ulps = 64 if shape.gelu else 16
     name = "geglu" if shape.gelu else "swiglu" if shape.clamp is None else "clamped_swiglu"
@@ -128,6 +131,8 @@ def _gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
     yield Case(name, numbers.dtype, call, ulps, magnitude)
     if name == "swiglu":
         yield Case(name, numbers.dtype, partial(call, multiplier=0.5), ulps)
+    if name == "geglu":
+        yield Case("gelu", numbers.dtype, opened, ulps, magnitude)
 
 
 def _rounded_gate(numbers: Numbers) -> int:

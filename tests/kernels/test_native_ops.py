@@ -194,6 +194,7 @@ def test_a_key_that_is_not_a_number_shows_in_all_heads_that_share_it(key: int) -
         "rms_norm",
         "swiglu",
         "geglu",
+        "gelu",
         "clamped",
         "relu",
         "open_gate",
@@ -215,6 +216,7 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
             ops().swiglu(torch.ones(1, 4), row)[:, 1],
         ],
         "geglu": [ops().geglu(row, torch.ones(1, 4))[:, 1]],
+        "gelu": [ops().gelu(row)[:, 1]],
         "clamped": [
             ops().clamped_swiglu(row, torch.ones(1, 4), 1.7, 0.5)[:, 1],
             ops().clamped_swiglu(torch.ones(1, 4), row, 1.7, 0.5)[:, 1],
