@@ -110,7 +110,6 @@ def load(
         device,
         precision.name,
         settings.grid,
-        repr(processor.config) if processor is not None else "",
         kernels.name,
         model.kv_size.slides(context),
     )

@@ -23,6 +23,7 @@ from tests.promises.machine import (
     Machine,
     chat_with_pictures,
     last_end,
+    load,
     num_common,
     system,
     user,
@@ -292,6 +293,31 @@ def test_I9_the_offset_left_by_pictures_survives_everything(
         branch = kept.same_as_cold([user(picture(1, "wide"), picture(2, "tall"), said)])
         place = branch.stats.restored_at
         assert place.token - place.position == offset
+
+
+@pytest.mark.parametrize("name", ["hybrid", "lfm2_vl"])
+def test_D1_I1_another_image_detail_reads_only_the_pictures_that_it_changes(
+    name: str, loaded_of: LoadedOf, folder_of: FolderOf, picture: PictureOf, tmp_path: Path
+) -> None:
+    fine = loaded_of(name)
+    assert fine.processor is not None
+    small, large = (fine.processor.measure(side, side).tokens for side in (64, 256))
+    coarse = load(folder_of(name), max_image_tokens=large // 2)
+    assert small <= large // 2
+    first: list[Message] = [user(picture(1), words(40))]
+    machine = Machine(fine, tmp_path / "cache")
+    first.append(machine.ask(first).reply)
+    end = machine.settle(first).parts[-1].end
+    machine.write()
+    chat = [*first, user(picture(2, "large"), "And this?")]
+    machine.settle([*chat, machine.ask(chat).reply])
+    machine.write()
+    machine.restart(coarse)
+    again = machine.same_as_cold(chat)
+    assert (again.stats.restored_from, again.reused) == ("disk", end)
+    assert again.stats.images_encoded == 1
+    answer = machine.same_as_cold([*first, user("Why?")])
+    assert answer.reused == end and answer.stats.images_encoded == 0
 
 
 def test_I9_I11_models_take_turns_on_one_folder(
