@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from core.api.chat import Message
+from core.api.chat import Message, Tool
 from core.api.commands import LoadModel
 from core.api.params import ModelSettings
 from core.api.prompt import CutKind
@@ -264,6 +264,15 @@ def test_M2_the_engine_forgets_what_it_remembers_of_texts(machine: Machine) -> N
     assert all(each.num_bytes > 0 for each in remembered)
     machine.forget("chat")
     assert [each.num_bytes for each in remembered] == [0, 0]
+
+
+def test_M2_the_engine_remembers_no_word_of_a_chats_tools(machine: Machine) -> None:
+    loaded = machine.engine.loaded
+    assert loaded is not None
+    mail, diary = (Tool(name=name, definition="{}") for name in ("mail", "diary"))
+    changes = [loaded.tools_changed("chat", tools) for tools in ((mail,), (mail,), (diary,))]
+    assert changes == [False, False, True]
+    assert "mail" not in repr(loaded._tools) and "diary" not in repr(loaded._tools)
 
 
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
