@@ -52,8 +52,8 @@ class Prefill:
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Yield the number of tokens in the cache after each run, up to the first cut at or after
-        token `stop`. A failed pass keeps the state at its last finished cut."""
+        """Yield the number of tokens in the cache after each forward, up to the first cut at or
+        after token `stop`. A failed pass keeps the state at its last finished cut."""
         self._cache.kv_buffer.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None
@@ -61,13 +61,12 @@ class Prefill:
             while runs:
                 self._check()
                 joined = self._joined(runs, planned, stop)
-                ends = self._forward(joined, planned, before)
-                before = joined[-1]
-                for run, end in ends:
+                for run, end in self._forward(joined, planned, before):
                     self._finish(run, end)
                     if run in planned:
                         self._keep()
-                    yield run.end.token.value
+                before = joined[-1]
+                yield before.end.token.value
                 runs = runs[len(joined) :]
         except Exception:
             # A pure transformer can resume from runs without a last hidden row.
