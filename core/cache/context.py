@@ -261,9 +261,9 @@ class ContextCache:
 
     def state_bytes(self) -> int:
         """Recurrent states, and rows before checkpoints in sliding windows."""
-        states = (node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
-        tails = (node.tail.num_bytes for node in self.tree if node.tail is not None)
-        return sum(states) + sum(tails)
+        checkpoints = (node.checkpoint for node in self.tree.checkpoints())
+        hidden = sum(each.last_hidden.nbytes for each in checkpoints if each is not None)
+        return self.ledger.used(Held.STATES) - hidden
 
     def kv_bytes(self) -> int:
         return self.kv_buffer.num_bytes + self.ledger.used(Held.ROWS)

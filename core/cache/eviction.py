@@ -38,8 +38,11 @@ class Evictor:
     path: list[Node] = field(default_factory=list)
     # Requests of the window's until a program that asks no more counts as gone.
     _present: dict[str, int] = field(default_factory=dict)
+    # Where this request last dropped older stops, of all places above too.
+    _stops_dropped: Node | None = None
 
     def begin(self, owner: str) -> None:
+        self._stops_dropped = None
         if tenant := tenant_of(owner):
             self._present.pop(tenant, None)
             self._present[tenant] = GONE_AFTER
@@ -92,12 +95,14 @@ class Evictor:
         assert fits, "a budget holds the whole KV buffer"
 
     def drop_older_stops(self, node: Node) -> None:
-        path = set(node.upwards())
-        for above in (self.tree.root, *(path - {node})):
+        below, above = node, node.parent
+        while above is not None and below is not self._stops_dropped:
             for child in list(above.children.values()):
                 # Below a stop are other replies to the same prompt, which may be continued.
-                if child.is_stop and (child in path or not above.is_stop):
+                if child.is_stop and (child is below or not above.is_stop):
                     self._drop_for_owner(child)
+            below, above = above, above.parent
+        self._stops_dropped = node
 
     def drop_older_pauses(self, node: Node) -> None:
         """A continued reply needs no place where it paused before."""
@@ -188,7 +193,7 @@ class Evictor:
         """Evictable on its own: any checkpoint; without recurrent states, a branch's last run."""
         pin = self.tree.pinned
         pinned = set(pin.upwards()) if pin is not None else set()
-        for node in self.tree:
+        for node in self.tree.checkpoints() if self.tree.recurrent else self.tree:
             alone = node.checkpoint is not None and node is not pin
             if alone or (self._is_loose(node) and node not in pinned):
                 yield node, self._worth(node, ranks, self._frees(node))

@@ -32,6 +32,7 @@ class PrefixTree:
         self._tail = tail
         self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
+        self._checkpoints: dict[Node, None] = {}
         self._remembered = Remembered()
         self.clock = 0
         # Where a request is about to go on from: making room leaves it and all above it whole.
@@ -143,11 +144,11 @@ class PrefixTree:
         node.last_used = self.clock
 
     def checkpoints(self) -> list[Node]:
-        return [node for node in self._nodes.values() if node.checkpoint is not None]
+        return list(self._checkpoints)
 
     @property
     def num_checkpoints(self) -> int:
-        return self.root.num_checkpoints
+        return len(self._checkpoints)
 
     def window(self, node: Node) -> list[tuple[Node, int]]:
         """The runs whose rows windows read at a node's end, upwards, with numbers of last rows."""
@@ -192,6 +193,7 @@ class PrefixTree:
             self._ledger.reserve(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
             node.checkpoint = checkpoint
+            self._checkpoints[node] = None
         self._remembered.note(node.key, had_checkpoint=True)
         self.touch(node)
 
@@ -234,6 +236,7 @@ class PrefixTree:
         rows = [node.rows for node in self if node.rows is not None]
         assert self._ledger.used(Held.ROWS) == sum(held.num_bytes for held in rows)
         states = [node.checkpoint for node in self if node.checkpoint is not None]
+        assert len(states) == self.num_checkpoints == self.root.num_checkpoints
         tails = [node.tail for node in self if node.tail is not None]
         held_bytes = sum(held.held_bytes for held in states) + sum(rows.num_bytes for rows in tails)
         assert self._ledger.used(Held.STATES) == held_bytes
@@ -256,6 +259,7 @@ class PrefixTree:
         if node.checkpoint is not None:
             self._ledger.release(Held.STATES, node.checkpoint.held_bytes)
             node.checkpoint = None
+            del self._checkpoints[node]
             self._count_checkpoints(node, -1)
             for at, _ in self.window(node):
                 at.tail_uses -= 1

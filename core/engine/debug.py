@@ -36,10 +36,10 @@ def check_restored(
     scratch = Branch(kv_buffer.beside(prompt.num_tokens))
     cold = loaded.cache.restorer.start(restored.keys)
     prefill = Prefill(loaded.model, scratch, cold, pictures.recomputed(), lambda: None)
-    # Planned, so that the forward ends with this run's state.
-    steps = prefill.run(prompt, frozenset({prompt.runs[restored.num_runs - 1]}))
-    for _ in range(restored.num_runs):
-        next(steps)
+    end = restored.cut.token.value
+    for done in prefill.run(prompt, frozenset(), end):
+        if done == end:
+            break
     fresh = [tensor for state in prefill.state.layers.values() for tensor in state]
     held = [tensor for state in restored.state.layers.values() for tensor in state]
     assert all(map(torch.equal, held, fresh)), "a restored state differs from a prefill's"
@@ -47,7 +47,6 @@ def check_restored(
     if row is not None:
         same_row = fresh_row is not None and torch.equal(row, fresh_row)
         assert same_row, "a restored hidden row differs from a prefill's"
-    end = restored.cut.token.value
     for start, layers in ((0, kv_buffer.specs), (max(0, end - kv_buffer.tail), kv_buffer.windowed)):
         for layer in layers:
             pairs = zip(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 import torch
@@ -59,24 +60,23 @@ class IdlePrefill:
             )
             images = pictures.segments
             shown = self._render(command.conversation, images)
-            stable = reply_runs if isinstance(command, PrefillReply) else draft_runs
+            settles = isinstance(command, PrefillReply)
+            find_stable = stable_reply if settles else stable_draft
             messages = MessageMap.of(command.conversation, shown.message_starts)
             tokens = 0
-            if isinstance(command, PrefillReply) and _is_paused(command.conversation):
+            if settles and _is_paused(command.conversation):
                 # Continuing is likelier than a new turn, which mostly shares its runs.
                 tokens += self._prefill(shown.prompt, pictures, messages)
                 loaded.cache.end_use()
-            runs = stable(self._prompt, command.conversation, images)
-            if runs:
-                tokens += self._prefill(self._along(runs), pictures, messages)
+            stable = find_stable(self._prompt, command.conversation, images)
+            if stable is not None:
+                tokens += self._prefill(stable, pictures, messages)
         finally:
             loaded.cache.end_use()
             loaded.catalog.drop_fresh()
         # A settled reply is in the context as later turns show it.
-        settles = isinstance(command, PrefillReply) and bool(runs)
-        return self._prepared(
-            tokens, pictures, shown, self._along(runs) if settles else shown.prompt
-        )
+        settled = stable if settles else None
+        return self._prepared(tokens, pictures, shown, settled or shown.prompt)
 
     def predict(self) -> Predicted:
         loaded, conversation = self._loaded, self._command.conversation
@@ -84,8 +84,7 @@ class IdlePrefill:
             images = loaded.catalog.segments(conversation.pictures, self._flag.check)
             prompt = whole = self._prompt(conversation, images)
             if not _awaits_reply(conversation):
-                runs = reply_runs(self._prompt, conversation, images)
-                prompt = self._along(runs) if runs else whole
+                prompt = stable_reply(self._prompt, conversation, images) or whole
         finally:
             loaded.catalog.drop_fresh()
         foreseen = loaded.cache.foresee(prompt, self._command.cache)
@@ -121,15 +120,6 @@ class IdlePrefill:
     def _prompt(self, conversation: Conversation, images: list[Image]) -> Prompt:
         return self._render(conversation, images).prompt
 
-    def _along(self, runs: Sequence[Run]) -> Prompt:
-        ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
-        pauses, part_ends = (
-            frozenset(run.end.token.value for run in runs if run.ends(kind))
-            for kind in (CutKind.PAUSE, CutKind.PART_END)
-        )
-        calls = self._loaded.text.call_ids
-        return Prompt(tuple(run.content for run in runs), ids, grid, pauses, calls, part_ends)
-
     def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
@@ -155,28 +145,28 @@ class IdlePrefill:
 Render = Callable[[Conversation, list[Image]], Prompt]
 
 
-def reply_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
-    """Up to the last reply's end of turn, as any next message will show them."""
-    one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
-    common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return _until_last([run for run, _ in common], lambda run: run.ends(CutKind.MESSAGE_END))
+def stable_reply(render: Render, conversation: Conversation, images: list[Image]) -> Prompt | None:
+    """Up to the last reply's end of turn, as any next message will show it."""
+    one, other = (render(_with_next(conversation, dummy), images) for dummy in DUMMIES)
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(one.runs, other.runs, strict=False))
+    return _up_to_last(one, [run for run, _ in common if run.ends(CutKind.MESSAGE_END)])
 
 
-def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+def stable_draft(render: Render, conversation: Conversation, images: list[Image]) -> Prompt | None:
     """Up to the last end of a picture or document, or a grid cut well before the caret."""
-    runs = list(render(conversation, images).runs)
-    ends = [run for run in runs if run.ends(CutKind.MESSAGE_END)]
-    caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
-    return _until_last(
-        runs,
-        lambda run: (
-            run.end.token.value < caret
-            and (
-                run.ends(CutKind.IMAGE_END | CutKind.PART_END | CutKind.MESSAGE_END)
-                or (run.ends(CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
-            )
-        ),
-    )
+    prompt = render(conversation, images)
+    ends = [run for run in prompt.runs if run.ends(CutKind.MESSAGE_END)]
+    caret = (ends or prompt.runs)[-1].end.token.value
+    stable = [
+        run
+        for run in prompt.runs
+        if run.end.token.value < caret
+        and (
+            run.ends(CutKind.IMAGE_END | CutKind.PART_END | CutKind.MESSAGE_END)
+            or (run.ends(CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
+        )
+    ]
+    return _up_to_last(prompt, stable)
 
 
 def _is_paused(conversation: Conversation) -> bool:
@@ -199,6 +189,6 @@ def _with_next(conversation: Conversation, text: str) -> Conversation:
     return conversation.model_copy(update={"messages": (*conversation.messages, *following)})
 
 
-def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:
-    last = max((index for index, run in enumerate(runs) if wanted(run)), default=-1)
-    return runs[: last + 1]
+def _up_to_last(prompt: Prompt, runs: Sequence[Run]) -> Prompt | None:
+    kept = prompt.runs[: prompt.runs.index(runs[-1]) + 1] if runs else ()
+    return replace(prompt, segments=tuple(run.content for run in kept)) if kept else None

@@ -71,15 +71,16 @@ class LoadedModel:
     steps: StepCapture
     info: ModelInfo
     step_costs: StepCosts = field(default_factory=StepCosts)
-    # The tools of each chat's last request.
-    _tools: OrderedDict[str, tuple[Tool, ...]] = field(default_factory=OrderedDict)
+    # By chat the hash of its last request's tools, whose words must go with a deleted chat.
+    _tools: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
     def tools_changed(self, chat: str, tools: tuple[Tool, ...]) -> bool:
-        before = self._tools.pop(chat, tools)
-        self._tools[chat] = tools
+        present = hash(tools)
+        before = self._tools.pop(chat, present)
+        self._tools[chat] = present
         while len(self._tools) > _MOST_CHATS:
             self._tools.popitem(last=False)
-        return before != tools
+        return before != present
 
 
 def load(
@@ -110,7 +111,6 @@ def load(
         device,
         precision.name,
         settings.grid,
-        repr(processor.config) if processor is not None else "",
         kernels.name,
         model.kv_size.slides(context),
     )

@@ -123,9 +123,7 @@ class Session:
         began = time.perf_counter()
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
-            # A report looks at every run of the prompt, and a forward may end hundreds.
-            if prefill.between_passes:
-                self._report_progress(stop)
+            self._report_progress(stop)
         self._report.prefill_s = seconds = time.perf_counter() - began
         note_throughput(self._cache, self._report.evaluated_tokens, seconds, self._pictures)
         return prefill

@@ -269,7 +269,7 @@ def context_parts(
     cache: ContextCache,
     num_on_disk: int,
 ) -> tuple[ContextPart, ...]:
-    # Called after every run of a prefill: objects are made per part, not per run.
+    # Called after every forward of a prefill: objects are made per part, not per run.
     parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
         node, stored = cache.tree.get(keys[index]), index < num_on_disk

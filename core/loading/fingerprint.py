@@ -1,4 +1,5 @@
-"""The digest of everything that can change a bit: the root of every key in the prefix tree."""
+"""The digest of everything that can change a bit: the root of every key in the prefix tree. Each
+picture's key has the settings of its processor."""
 
 from __future__ import annotations
 
@@ -20,7 +21,6 @@ def fingerprint(
     device: torch.device,
     precision: str,
     grid: int,
-    processor: str,
     backend: str,
     slides: bool,
 ) -> bytes:
@@ -32,7 +32,6 @@ def fingerprint(
         "backend": backend,
         "threads": torch.get_num_threads(),
         "grid": grid,
-        "processor": processor,
     }
     if slides:
         facts["windows"] = "slide"

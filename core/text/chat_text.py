@@ -243,15 +243,16 @@ class ChatText:
         known = reply.ids.pauses if reply.ids is not None else ()
         if stored is None or asked.opens_reasoning != opened:
             stored, known = self._from_text(reply, asked.opens_reasoning), ()
+        ends = [run.end.token for run in asked.prompt.runs if run.ends(CutKind.MESSAGE_END)]
+        starts = (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token)
         if not stored:
-            return asked
+            return replace(asked, message_starts=starts)
         pauses = (*(pause for pause in known if 0 < pause < len(stored)), len(stored))
         segments = (*asked.prompt.segments, TextRun(tuple(stored)))
         paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
-        ends = [run.end.token for run in asked.prompt.runs if run.ends(CutKind.MESSAGE_END)]
         return RenderedPrompt(
             replace(asked.prompt, segments=segments, pauses=asked.prompt.pauses | paused),
-            (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
+            starts,
             asked.opens_reasoning,
             tuple(stored),
             pauses,

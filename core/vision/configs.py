@@ -1,12 +1,12 @@
-"""The settings of picture processors, as model folders publish them. Each config's repr is in saved
-contexts' fingerprints: keep names, fields and their order."""
+"""The settings of picture processors, as model folders publish them. A config's repr is in the keys
+of saved pictures: keep names, fields and their order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,11 @@ MAX_TOKENS = 65_536  # published: 16,384
 MAX_TILES = 64  # published: 10
 MAX_TILE_SIZE = 2**13
 
-_PIXELS = ("mean", "std", "rescale_factor", "resample", "do_rescale", "do_normalize")
-
 TokenId = Callable[[str], int | None]
 """The id of an added token by its spelling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PixelConfig:
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -38,16 +36,8 @@ class PixelConfig:
     do_rescale: bool
     do_normalize: bool
 
-    def __repr__(self) -> str:
-        """A kind's own fields come first, then these, then those with a default."""
-        names = [field.name for field in fields(self) if field.name not in _PIXELS]
-        late = [field.name for field in fields(self) if field.default is not MISSING]
-        shown = (*(name for name in names if name not in late), *_PIXELS, *late)
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"{type(self).__name__}({values})"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorConfig(PixelConfig):
     """Qwen2-VL style. `min_pixels` and `max_pixels` bound width x height after resizing."""
 
@@ -70,7 +60,7 @@ class ProcessorConfig(PixelConfig):
         return replace(self, max_pixels=most, min_pixels=min(self.min_pixels, most))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SquareConfig(PixelConfig):
     """Gemma 3."""
 
@@ -79,7 +69,7 @@ class SquareConfig(PixelConfig):
     tokens_per_side: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PooledConfig(PixelConfig):
     """Gemma 4: a picture fills at most `max_tokens` squares of `pooling` x `pooling` patches; in
     the unified model patches are as large as the squares."""

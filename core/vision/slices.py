@@ -35,7 +35,7 @@ MARK_KEYS = ("image_start_id", "image_end_id", "slice_start_id", "slice_end_id",
 AROUND_NUMBERS = ("<image_id>", "</image_id>")  # in the text before a picture
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SliceConfig(PixelConfig):
     """Sizes in pixels. A picture of more than `size` x `size` has up to `most_slices` slices of
     about that. `limit`: most tokens of a picture, 0 for none. `marks`: ids of MARKS."""

@@ -26,7 +26,7 @@ from core.vision.configs import (
 from core.vision.processor import Grid, PictureProcessor, ResizePlan, check_size, shrunk, smart_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TileConfig(PixelConfig):
     """Sizes in pixels; a token is a square of `token_size`. `max_tiles` is 0 without tiles.
     `tile_marks` are ids before a tile, by row and column, `whole_mark` the id before the whole
@@ -104,6 +104,10 @@ class TileImageProcessor(PictureProcessor):
             sizes = [size, *(sizes if self.config.whole_mark is not None else ())]
         to_patches, key = partial(self._patches, layout), repr(layout).encode()
         return ResizePlan(*size, rows, columns, grids, to_patches, tuple(sizes), key)
+
+    def _settings_of_key(self) -> str:
+        """The limits only affect the layout."""
+        return repr(self.config.with_max_tokens(1))
 
     def _layout(self, width: int, height: int) -> Layout:
         check_size(width, height)

@@ -12,6 +12,7 @@ from core.api.prompt import Image, Prompt, TextRun
 from core.cache.context import Usage
 from core.cache.eviction import GONE_AFTER
 from core.cache.ledger import Held
+from core.cache.node import Node
 from core.cache.policy import PRECIOUS
 from core.layers.memory import LayerSpec
 from tests.cache.worlds import HYBRID, PURE, World, prompt, roles, traces, turn
@@ -203,6 +204,25 @@ FOUR_BESIDE = CacheSettings(host_bytes=5 * LONG * ROW)
 
 def long_chat(salt: int, count: int) -> Prompt:
     return Prompt((TextRun((salt, *range(count - 1))),), frozenset(), 8)
+
+
+def test_M7_a_checkpoint_costs_no_more_in_a_long_chat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking at all places above each took half of the cache's time in one of 2,000 messages."""
+    looks = 0
+    is_stop = Node.is_stop.fget  # type: ignore[attr-defined]
+
+    def counted(node: Node) -> bool:
+        nonlocal looks
+        looks += 1
+        return bool(is_stop(node))
+
+    monkeypatch.setattr(Node, "is_stop", property(counted))
+    found = []
+    for length in (100, 200):
+        looks, world = 0, World()
+        ask(world, prompt(*(turn(1 + place % 7) for place in range(length))), MANY)
+        found.append(looks)
+    assert found[1] < 3 * found[0]
 
 
 def test_M1_long_chats_beside_the_live_path_stay_within_the_budget() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.api.chat import Message
+from core.api.chat import AssistantMessage, Message
 from core.api.params import CacheSettings, DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 from tests.promises.fixtures import HEADED, PURE, RECURRENT, TILED, LoadedOf, PictureOf, families
@@ -66,6 +66,13 @@ def test_T3_continue_reads_nothing_that_was_read(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", FAMILIES, indirect=True)
+def test_T3_a_reply_without_text_is_continued_from_its_beginning(machine: Machine) -> None:
+    chat: list[Message] = [user("Hi")]
+    asked = machine.ask(chat)
+    machine.cache.clear()
+    assert machine.ask([*chat, AssistantMessage(text="")]).ids == asked.ids
+
+
 def test_T3_the_turn_after_a_continued_reply_reads_the_new_message(machine: Machine) -> None:
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from core.api.chat import Message
+from core.api.chat import Message, Tool
 from core.api.commands import LoadModel
 from core.api.params import ModelSettings
 from core.api.prompt import CutKind
@@ -23,6 +23,7 @@ from tests.promises.machine import (
     Machine,
     chat_with_pictures,
     last_end,
+    load,
     num_common,
     system,
     user,
@@ -265,6 +266,15 @@ def test_M2_the_engine_forgets_what_it_remembers_of_texts(machine: Machine) -> N
     assert [each.num_bytes for each in remembered] == [0, 0]
 
 
+def test_M2_the_engine_remembers_no_word_of_a_chats_tools(machine: Machine) -> None:
+    loaded = machine.engine.loaded
+    assert loaded is not None
+    mail, diary = (Tool(name=name, definition="{}") for name in ("mail", "diary"))
+    changes = [loaded.tools_changed("chat", tools) for tools in ((mail,), (mail,), (diary,))]
+    assert changes == [False, False, True]
+    assert "mail" not in repr(loaded._tools) and "diary" not in repr(loaded._tools)
+
+
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
 def test_I9_the_offset_left_by_pictures_survives_everything(
     kept: Machine, picture: PictureOf
@@ -292,6 +302,31 @@ def test_I9_the_offset_left_by_pictures_survives_everything(
         branch = kept.same_as_cold([user(picture(1, "wide"), picture(2, "tall"), said)])
         place = branch.stats.restored_at
         assert place.token - place.position == offset
+
+
+@pytest.mark.parametrize("name", ["hybrid", "lfm2_vl"])
+def test_D1_I1_another_image_detail_reads_only_the_pictures_that_it_changes(
+    name: str, loaded_of: LoadedOf, folder_of: FolderOf, picture: PictureOf, tmp_path: Path
+) -> None:
+    fine = loaded_of(name)
+    assert fine.processor is not None
+    small, large = (fine.processor.measure(side, side).tokens for side in (64, 256))
+    coarse = load(folder_of(name), max_image_tokens=large // 2)
+    assert small <= large // 2
+    first: list[Message] = [user(picture(1), words(40))]
+    machine = Machine(fine, tmp_path / "cache")
+    first.append(machine.ask(first).reply)
+    end = machine.settle(first).parts[-1].end
+    machine.write()
+    chat = [*first, user(picture(2, "large"), "And this?")]
+    machine.settle([*chat, machine.ask(chat).reply])
+    machine.write()
+    machine.restart(coarse)
+    again = machine.same_as_cold(chat)
+    assert (again.stats.restored_from, again.reused) == ("disk", end)
+    assert again.stats.images_encoded == 1
+    answer = machine.same_as_cold([*first, user("Why?")])
+    assert answer.reused == end and answer.stats.images_encoded == 0
 
 
 def test_I9_I11_models_take_turns_on_one_folder(

@@ -48,14 +48,12 @@ class Prefill:
         self._num_runs = restored.num_runs
         self.state = restored.state
         self.last_hidden = restored.last_hidden
-        # False until the last run of a forward is finished.
-        self.between_passes = True
 
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Yield the number of tokens in the cache after each run, up to the first cut at or after
-        token `stop`. A failed pass keeps the state at its last finished cut."""
+        """Yield the number of tokens in the cache after each forward, up to the first cut at or
+        after token `stop`. A failed pass keeps the state at its last finished cut."""
         self._cache.kv_buffer.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None
@@ -63,14 +61,12 @@ class Prefill:
             while runs:
                 self._check()
                 joined = self._joined(runs, planned, stop)
-                ends = self._forward(joined, planned, before)
-                before = joined[-1]
-                for run, end in ends:
+                for run, end in self._forward(joined, planned, before):
                     self._finish(run, end)
                     if run in planned:
                         self._keep()
-                    self.between_passes = run is before
-                    yield run.end.token.value
+                before = joined[-1]
+                yield before.end.token.value
                 runs = runs[len(joined) :]
         except Exception:
             # A pure transformer can resume from runs without a last hidden row.
