@@ -19,7 +19,14 @@ struct pairs {
 
 static inline struct pairs load_pairs(const uint32_t *from, long count) {
     sum_words both = {0};
-    memcpy(&both, from, count < SUMS ? count * sizeof *from : sizeof both);
+#if BYTES == 64
+    both = (sum_words)_mm512_maskz_loadu_epi32((__mmask16)((1u << count) - 1), from);
+#else
+    if (count < SUMS) /* else the length is a constant, and the copy one load */
+        memcpy(&both, from, count * sizeof *from);
+    else
+        memcpy(&both, from, sizeof both);
+#endif
     sum_floats scales = (sum_floats)(both << 16);
     return (struct pairs){scales, (sum_floats)(both >> 16 << 16) - 8 * scales};
 }

@@ -2,6 +2,8 @@
 #include "linear/many.h"
 #include "linear/groups.h"
 
+#if !IN_BYTES
+
 #define TOGETHER (BYTES / HALF) /* groups multiplied at once; each has four sums of an output */
 #define ROWS_TOGETHER 4         /* whose sums wait for those of other outputs */
 
@@ -36,26 +38,7 @@ static void take_row(const void *arguments, long row) {
 
 /* Of SUMS outputs each group's sum: lane i of result g is output i's four sums of group g. */
 INLINE void sums_of_groups(const sums *found, sums *to) {
-#if BYTES == 64
-    __m512i fours[4];
-    for (int four = 0; four < 4; four++) {
-        const __m512i *each = (const __m512i *)found + 4 * four;
-        __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(each[0], each[1]),
-                                         _mm512_unpackhi_epi32(each[0], each[1]));
-        __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(each[2], each[3]),
-                                          _mm512_unpackhi_epi32(each[2], each[3]));
-        fours[four] = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second),
-                                       _mm512_unpackhi_epi64(first, second));
-    }
-    __m512i low = _mm512_shuffle_i32x4(fours[0], fours[1], 0x44);
-    __m512i low_below = _mm512_shuffle_i32x4(fours[2], fours[3], 0x44);
-    __m512i high = _mm512_shuffle_i32x4(fours[0], fours[1], 0xee);
-    __m512i high_below = _mm512_shuffle_i32x4(fours[2], fours[3], 0xee);
-    to[0] = (sums)_mm512_shuffle_i32x4(low, low_below, 0x88);
-    to[1] = (sums)_mm512_shuffle_i32x4(low, low_below, 0xdd);
-    to[2] = (sums)_mm512_shuffle_i32x4(high, high_below, 0x88);
-    to[3] = (sums)_mm512_shuffle_i32x4(high, high_below, 0xdd);
-#elif BYTES == 32
+#if BYTES == 32
     __m256i fours[2];
     for (int four = 0; four < 2; four++) {
         const __m256i *each = (const __m256i *)found + 4 * four;
@@ -176,3 +159,5 @@ int few_int4(struct linear *given) {
     free(all.rows);
     return 1;
 }
+
+#endif

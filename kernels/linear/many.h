@@ -45,6 +45,7 @@ struct many {
     pack_block pack;
     multiply_block multiply;
     put_block put;
+    pool_compute outputs; /* computes a part of them, if they aren't packed */
     int *failed;
 };
 
@@ -53,11 +54,11 @@ static inline long rows_in_memory(const struct many *all) {
     return rounded_up(all->given->rows, rows_of_block(all->on_tiles));
 }
 
-/* Words multiplied at once: multiples of sixteen of about equal size, because a short remainder
+/* Words multiplied at once: multiples of 256 bytes of about equal size, because a short remainder
  * costs more than its share. */
 static inline long words_at_once(const struct many *all) {
     long blocks = all->on_tiles ? 1 : pool_parts(all->words, WORDS_AT_ONCE);
-    return smaller(all->words, rounded_up(pool_parts(all->words, blocks), COLUMN));
+    return smaller(all->words, rounded_up(pool_parts(all->words, blocks), 4 * COLUMN));
 }
 
 static inline long outputs_of_block(const struct many *all, long output) {
@@ -145,7 +146,7 @@ static inline int run_many(struct many *all, pool_row take) {
         all->compensation = (int32_t *)(all->row_scales + given->rows);
         pool_each(take, all, given->rows, given->inputs, given->threads);
     }
-    share_outputs(outputs_of_many, given, all, all->columns * COLUMN);
+    share_outputs(all->outputs ? all->outputs : outputs_of_many, given, all, all->columns * COLUMN);
     if (take) free(all->left);
     return !failed;
 }
@@ -205,6 +206,9 @@ INLINE void pack_columns(const struct many *all, long output, long start, long w
  * row or two for each of a hundred matrices. */
 #define FEW_ROWS 8
 #define PUT_AT_ONCE 32 /* outputs; put_row rounds so many of a row as it does of more */
+
+/* Where int4 weights are multiplied as 8-bit integers: int4_bytes.c. */
+#define IN_BYTES (REGISTER == 64 && HAS_QUADS)
 
 /* Both return 0 where there was no memory. */
 int few_int8(struct linear *all);

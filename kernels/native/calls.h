@@ -32,7 +32,7 @@ int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two int4 values a byte, `scales` [outputs, inputs / 32] pairs
  * of a scale and an offset in bfloat16. */
 int waymark_linear_int4(struct linear *);
-/* The same for many rows; on AMX the weights become 8-bit integers. */
+/* The same for many rows; on AMX and AVX-512 with VNNI the weights become 8-bit integers. */
 int waymark_linear_int4_many(struct linear *);
 /* `weight` are tiles of GGUF blocks (linear/blocks.h), as many rows as for the others. Sums are
  * times the `scales` [outputs] float32 if there are any. */

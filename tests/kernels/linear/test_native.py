@@ -27,8 +27,7 @@ from kernels.linear.reference import (
 from kernels.native.levels import machine
 from kernels.native.library import MOST_NUMBERS, Library
 from tests.kernels.linear.test_cpu import assert_exact, parts
-from tests.kernels.native.here import NEEDS_COMPILER, library
-from tests.kernels.native.tiles import has_tiles
+from tests.kernels.native.here import NEEDS_COMPILER, library, makes_bytes
 from tests.kernels.poison import poisoned_memory
 
 pytestmark = NEEDS_COMPILER
@@ -87,7 +86,7 @@ def largest_of(pairs: Tensor) -> Tensor:
 
 
 def in_bytes(kept: QuantisedTensors, inputs: int) -> Tensor:
-    """The int4 weight as AMX multiplies it, float64 [outputs, inputs]: as 8-bit integers with a
+    """The int4 weight at a level of `IN_BYTES`, float64 [outputs, inputs]: 8-bit integers with a
     scale for 256 inputs, rounded from 16 bits."""
     halves, pairs = kept
     scale, offset = pairs.float().unbind(2)
@@ -121,7 +120,7 @@ def test_integers_are_exact_but_for_rounding(
     kind: type[NativeInt8Format], shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
     weight_format: WeightFormat = kind(library())
-    as_bytes = kind is not NativeInt8Format and has_tiles()
+    as_bytes = kind is not NativeInt8Format and makes_bytes()
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
         kept, given = weight_format.quantise(weight), bias if with_bias else None
@@ -133,8 +132,8 @@ def test_integers_are_exact_but_for_rounding(
 
 
 def test_int4_weights_in_bytes_are_the_nearest() -> None:
-    """Unit vectors give the weights that many rows are multiplied by: on AMX within 0.54 of a 127th
-    of the largest of 256, also where scales are negative, zero or of very unlike groups."""
+    """Unit vectors give the weights that many rows are multiplied by: within 0.54 of a 127th of the
+    largest of 256, also where scales are negative, zero or of very unlike groups."""
     draw = torch.Generator().manual_seed(2)
     halves = torch.randint(0, 256, (40, 208), dtype=torch.uint8, generator=draw)
     pairs = torch.randn(40, 13, 2, generator=draw).bfloat16()
@@ -201,7 +200,7 @@ def test_the_largest_int4_values_overflow_nowhere() -> None:
         rows = torch.full((3, 96), sign * 127)
         matrix = NativeInt4Format(library()).prepack((halves, pairs), None)
         assert torch.equal(matrix.step(rows), torch.full((3, 5), 96 * 7 * 127 * sign))
-        weight = in_bytes((halves, pairs), 96) if has_tiles() else held((halves, pairs), 96)
+        weight = in_bytes((halves, pairs), 96) if makes_bytes() else held((halves, pairs), 96)
         assert_integers_exact(matrix(rows), rows.double(), weight, None)
 
 

@@ -12,6 +12,9 @@ from kernels.native import levels
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library, cache_folder, compiled
 
+# Levels at which int4 weights of many rows become bytes.
+IN_BYTES = ("x86-64-v4-vnni", "x86-64-v4-bf16", "x86-64-amx")
+
 # Whoever wants kernels, and whoever makes them: those that came along need no compiler.
 NEEDS_COMPILER = pytest.mark.skipif(compiled() is None, reason="there is no C compiler here")
 
@@ -25,6 +28,11 @@ def _compiles() -> bool:
 
 
 COMPILES = pytest.mark.skipif(not _compiles(), reason="there is no C compiler here")
+
+
+def makes_bytes() -> bool:
+    """True if int4 weights of many rows become bytes in `library()`."""
+    return (levels.wished() or levels.executable()[-1]).name in IN_BYTES
 
 
 def library() -> Library:

@@ -52,7 +52,13 @@ from tests.kernels.linear.test_blocks import (
 )
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, in_bytes, rounded
-from tests.kernels.native.here import NEEDS_COMPILER, compiled_for
+from tests.kernels.native.here import (
+    IN_BYTES,
+    NEEDS_COMPILER,
+    compiled_for,
+    library,
+    makes_bytes,
+)
 from tests.kernels.poison import poisoned_memory
 from tests.sweeps import thinned
 
@@ -131,7 +137,8 @@ def came_along(name: str, cache: Path) -> Library:
         raise
 
 
-def test_products_and_operations_are_right(older: Library) -> None:
+def test_products_and_operations_are_right(older: Library, request: pytest.FixtureRequest) -> None:
+    level = str(request.node.callspec.params["older"]).removeprefix("shipped ")
     torch.set_num_threads(2)
     for shape in ((13, 7), (96, 64), (129, 257), (70, 1000)):
         for count in (1, 8, 40):
@@ -146,8 +153,13 @@ def test_products_and_operations_are_right(older: Library) -> None:
                 matrix, numbers = weight_format.prepack(kept, bias), held(kept, shape[1])
                 steps = inputs[:MOST_STEPS]
                 assert_integers_exact(matrix.step(steps), rounded(steps), numbers, bias)
-                if older.has_tiles and isinstance(weight_format, NativeInt4Format):
+                if isinstance(weight_format, NativeInt4Format) and level in (
+                    *IN_BYTES,
+                    "emulated AMX",
+                ):
                     numbers = in_bytes(kept, shape[1])
+                    own = NativeInt4Format(library()).prepack(kept, bias)
+                    assert not makes_bytes() or torch.equal(own(inputs), matrix(inputs))
                 assert_integers_exact(matrix(inputs), rounded(inputs), numbers, bias)
     backend = Backend("older", REFERENCE.formats, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
