@@ -151,13 +151,11 @@ def _read(
     check: Callable[[], None],
 ) -> tuple[Backend, ReadModel]:
     """Kernels are validated first: a faulty one should fail early."""
-    precision, dtype = chosen.precision, chosen.precision.dtype
+    dtype = chosen.precision.dtype
     recall = partial(recalled, store.blobs if store is not None else None)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
-    # Floats would be a plain copy of the weights; of blocks that fit only the digest is kept.
-    kept = store if precision.integers is not None or precision.published else None
     held = plan.held(dtype, kernels)
-    read = read_model(held, device, progress, check, store=kept, most_on_disk=most_on_disk)
+    read = read_model(held, device, progress, check, store=store, most_on_disk=most_on_disk)
     return kernels, read
 
 

@@ -93,13 +93,13 @@ class _Loading:
         keep = writer.keep if writer is not None else None
         try:
             read = self._read(TensorReader(self._plan, self._device, keep=keep))
+            if store is not None and writer is not None:
+                store.finish(writer, self._files, read.weights_digest, self._meaning)
+            return read
         except BaseException:
             if writer is not None:
                 writer.drop()
             raise
-        if store is not None and writer is not None:
-            store.finish(writer, self._files, read.weights_digest, self._meaning)
-        return read
 
     def as_published(self, store: QuantisedStore) -> ReadModel:
         """Skips the digest if that of the unchanged files is noted."""

@@ -26,13 +26,14 @@ from core.weights.memory import allocate
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES, HeaderError, parse_header, write_header
 from core.weights.spec import Use, WeightPlan, slice_rows
-from core.weights.stream import fill
+from core.weights.stream import InOrder, fill
 from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 FORMAT = "waymark-matrices-2"
 DIGEST_BYTES = hashlib.sha256().digest_size
 _PIECE_BYTES = 4 * 2**20  # between two calls of `advance`
+_BEHIND = 2  # slices that wait to be written
 
 
 class QuantisedDamagedError(Exception):
@@ -108,7 +109,7 @@ class QuantisedLayout:
 
 
 class QuantisedWriter:
-    """Failures end only the writing; `trouble` says why."""
+    """Another thread digests and writes. Failures end only the writing; `trouble` says why."""
 
     def __init__(self, blobs: DiskStore, layout: QuantisedLayout, facts: Facts) -> None:
         """`facts` identify the weights files. Raises OSError."""
@@ -117,19 +118,24 @@ class QuantisedWriter:
         blobs.drop_part(WEIGHTS)
         self._next = dict.fromkeys(layout.matrices, 0)
         self._digests = [b""] * layout.num_parts
+        self._behind = InOrder("keep", _BEHIND)
 
     def keep(self, name: str, kept: QuantisedTensors) -> None:
-        if self.trouble:
-            return
-        try:
-            self._keep(name, kept)
-        except OSError as error:
-            self.stop(f"{error.strerror}")
+        slices, place = self.layout.matrices[name], self._next[name]
+        self._next[name] += 1
+        parts = slices[place] if place < len(slices) else ()
+        expected = [(part.dtype, part.shape) for part in parts]
+        if [(tensor.dtype, tuple(tensor.shape)) for tensor in kept] != expected:
+            self.stop(f"{name} is held in another shape than was planned")
+        if not self.trouble:
+            self._behind.call(self._write, parts, kept)
 
     def finish(self, key: str) -> bool:
+        self._behind.wait()
         if not self.trouble and all(self._digests):
             try:
                 self._blobs.write_part(WEIGHTS, 0, self.layout.header(key, self._digests))
+                self._behind.close()
                 return True
             except OSError as error:
                 self.stop(f"{error.strerror}")
@@ -138,27 +144,26 @@ class QuantisedWriter:
 
     def stop(self, trouble: str) -> None:
         self.trouble = trouble
-        self.drop()
-
-    def drop(self) -> None:
         with contextlib.suppress(OSError):  # the next load deletes it
             self._blobs.drop_part(WEIGHTS)
 
-    def _keep(self, name: str, kept: QuantisedTensors) -> None:
-        slices, place = self.layout.matrices[name], self._next[name]
-        self._next[name] += 1
-        parts = slices[place] if place < len(slices) else ()
-        expected = [(part.dtype, part.shape) for part in parts]
-        if [(tensor.dtype, tuple(tensor.shape)) for tensor in kept] != expected:
-            self.stop(f"{name} is held in another shape than was planned")
+    def drop(self) -> None:
+        self._behind.close()
+        self.stop(self.trouble)
+
+    def _write(self, parts: Sequence[QuantisedPart], kept: QuantisedTensors) -> None:
+        if self.trouble:
             return
-        if self._blobs.excess(sum(part.num_bytes for part in parts)) > 0:
-            self.stop("the disk is too full")
-            return
-        for part, tensor in zip(parts, kept, strict=True):
-            data = octets(tensor)
-            self._digests[part.index] = hashlib.sha256(data).digest()
-            self._blobs.write_part(WEIGHTS, self.layout.data_start + part.start, data)
+        try:
+            if self._blobs.excess(sum(part.num_bytes for part in parts)) > 0:
+                self.stop("the disk is too full")
+                return
+            for part, tensor in zip(parts, kept, strict=True):
+                data = octets(tensor)
+                self._digests[part.index] = hashlib.sha256(data).digest()
+                self._blobs.write_part(WEIGHTS, self.layout.data_start + part.start, data)
+        except OSError as error:
+            self.stop(f"{error.strerror}")
 
 
 class QuantisedFile:

@@ -12,6 +12,7 @@ from functools import partial
 from io import FileIO
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,7 +94,7 @@ def stream_file(
     digest: bool,
 ) -> bytes:
     """Returns the SHA-256 of the file, or nothing. Raises BrokenWeightsError, MissingFileError."""
-    background = _BackgroundDigest(behind=_PIECES - 1) if digest else None
+    background = _BackgroundDigest() if digest else None
     try:
         with source.path.open("rb", buffering=0) as file:
             _FileStream(source, file, background, advance).read(names, take)
@@ -186,27 +187,36 @@ class _FileStream:
             self._digest.update(piece)
 
 
-class _BackgroundDigest:
-    """In another thread, because digesting takes longer than reading. The data of an update must
-    not change until `behind` more updates have followed."""
+class InOrder:
+    """Calls in another thread, one after the other; `behind` of them may wait."""
 
-    def __init__(self, behind: int) -> None:
+    def __init__(self, name: str, behind: int) -> None:
         self._behind = behind
-        self._hash = hashlib.sha256()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._waiting: deque[Future[None]] = deque()
 
-    def update(self, data: bytes | memoryview) -> None:
-        self._waiting.append(self._thread.submit(self._hash.update, data))
+    def call(self, work: Callable[..., None], *given: Any) -> None:
+        self._waiting.append(self._thread.submit(work, *given))
         self.wait(self._behind)
 
     def wait(self, left: int = 0) -> None:
         while len(self._waiting) > left:
             self._waiting.popleft().result()
 
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+class _BackgroundDigest(InOrder):
+    """Data must not change until `_PIECES` - 1 more updates have followed."""
+
+    def __init__(self) -> None:
+        super().__init__("digest", _PIECES - 1)
+        self._hash = hashlib.sha256()
+
+    def update(self, data: bytes | memoryview) -> None:
+        self.call(self._hash.update, data)
+
     def digest(self) -> bytes:
         self.wait()
         return self._hash.digest()
-
-    def close(self) -> None:
-        self._thread.shutdown()

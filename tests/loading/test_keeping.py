@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,20 +15,24 @@ import pytest
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
+from core.api.params import ModelSettings
+from core.engine.loaded import load as load_engine
 from core.loading.model import ReadModel, _Loading
 from core.loading.quantised_store import QuantisedStore
+from core.storage.store import DiskStore
 from core.weights import spec as specs
 from core.weights.published.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
-from tests.loading.keeping import counted_reads, kept_in, settle, store_in
+from tests.bench.folders import DEMO
+from tests.loading.keeping import WRITTEN_NS, counted_reads, kept_in, settle, store_in
 from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
 from tests.oracle.tiny_experts import TinyExperts, write_experts
-from tests.storage.disks import FailingFiles
+from tests.storage.disks import FailingFiles, RoomyFiles
 
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
@@ -109,6 +114,31 @@ def test_the_second_load_is_the_first_to_the_bit(
     assert (first.from_disk, second.from_disk) == (False, True)
     assert same(alone, first) and same(first, second)
     assert len(kept_in(store)) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_unchanged_weights_in_floats_are_digested_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    path = Path(shutil.copytree(DEMO, tmp_path / "demo"))
+    settle(path)
+    digested: list[bool] = []
+    real = ModelFolder.read
+
+    def read(folder: ModelFolder, *given: Any, digest: bool) -> str:
+        digested.append(digest)
+        return real(folder, *given, digest=digest)
+
+    monkeypatch.setattr(ModelFolder, "read", read)
+    blobs = partial(DiskStore, tmp_path / "store", 0, RoomyFiles())
+    settings = ModelSettings.model_validate({"path": str(path), "precision": precision})
+
+    def fingerprint() -> str:
+        return load_engine(settings, lambda done, total: None, lambda: None, blobs).info.fingerprint
+
+    assert fingerprint() == fingerprint() and digested == [True, False]
+    settle(path, WRITTEN_NS + 1)
+    assert fingerprint() and digested[2:] == [True]
 
 
 def test_the_second_load_reads_nothing_of_what_was_quantised(

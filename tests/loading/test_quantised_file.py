@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -201,7 +203,25 @@ def test_what_is_not_whole_is_not_left(tmp_path: Path) -> None:
     layout = layout_of(Int8Format(None))
     writer, blobs = writer_in(tmp_path, layout)
     writer.keep("second", matrices(Int8Format(None), layout)["second"][0])
+    writer._behind.wait()
     assert left(blobs) and not writer.finish(KEY) and not left(blobs)
+
+
+def test_a_slow_disk_holds_up_no_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, ready, write = layout_of(Int8Format(None)), threading.Event(), DiskStore.write_part
+    writer, blobs = writer_in(tmp_path, layout)
+    given = matrices(Int8Format(None), layout)
+
+    def slow(*written: Any) -> None:
+        assert ready.wait(5)
+        write(*written)
+
+    monkeypatch.setattr(DiskStore, "write_part", slow)
+    writer.keep("second", given.pop("second")[0])
+    assert not left(blobs)
+    ready.set()
+    keep_all(writer, given)
+    assert writer.finish(KEY)
 
 
 def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
@@ -226,7 +246,9 @@ def test_a_disk_that_fills_up_ends_the_writing(tmp_path: Path) -> None:
     writer, blobs = writer_in(tmp_path, layout, files)
     first, *others = matrices(Int8Format(None), layout)["first"]
     writer.keep("first", first)
+    writer._behind.wait()
     assert not writer.trouble and left(blobs)
     files.space = Space(1, PLENTY)
     writer.keep("first", others[0])
+    writer._behind.wait()
     assert "too full" in writer.trouble and not left(blobs)
