@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("desktop", "core", "kernels")
 # Rules. Features that are added later raise the first two by what they need.
-MOST_LINES = 90_400
+MOST_LINES = 90_600
 MOST_MODULES = 442
 MOST_DOCSTRING_WORDS = 40_000
 MOST_TESTS_PER_SOURCE = 1.10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from unittest.mock import patch
 
 import pytest
@@ -10,8 +9,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.api.chat import AssistantMessage, Message
-from core.api.events import Prefilling
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run, TextRun
 from core.cache.node import Node
@@ -66,21 +63,6 @@ def test_X1_joined_runs_are_those_that_were_read_alone(
     one, other = checkpoints(alone), checkpoints(joined)
     assert one.keys() == other.keys() and len(one) > 0
     assert all(torch.equal(*pair) for key in one for pair in zip(one[key], other[key], strict=True))
-
-
-def test_M7_W2_progress_is_told_after_each_forward(loaded_of: LoadedOf) -> None:
-    """In a prompt of 5,000 runs a report takes 8 ms."""
-    base = loaded_of("hybrid", "bfloat16")
-    if not base.model.batch_invariant:
-        pytest.skip("each run has a forward of its own here")
-    machine = Machine(base)
-    chat: list[Message] = [user("Hi")]
-    for _ in range(60):
-        chat += [AssistantMessage(text="Yes."), user("Go on.")]
-    answer = machine.ask(chat)
-    told = [event.done for event in answer.events if isinstance(event, Prefilling)]
-    assert told == [0, *accumulate(answer.fed)]
-    assert 2 < len(told) < len(machine.prompt(chat).runs) / 4
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
