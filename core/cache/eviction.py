@@ -39,10 +39,10 @@ class Evictor:
     # Requests of the window's until a program that asks no more counts as gone.
     _present: dict[str, int] = field(default_factory=dict)
     # Where this request last dropped older stops, of all places above too.
-    _stops_dropped: Node | None = None
+    _stops_dropped: bytes = b""
 
     def begin(self, owner: str) -> None:
-        self._stops_dropped = None
+        self._stops_dropped = b""
         if tenant := tenant_of(owner):
             self._present.pop(tenant, None)
             self._present[tenant] = GONE_AFTER
@@ -96,13 +96,13 @@ class Evictor:
 
     def drop_older_stops(self, node: Node) -> None:
         below, above = node, node.parent
-        while above is not None and below is not self._stops_dropped:
+        while above is not None and below.key != self._stops_dropped:
             for child in list(above.children.values()):
                 # Below a stop are other replies to the same prompt, which may be continued.
                 if child.is_stop and (child is below or not above.is_stop):
                     self._drop_for_owner(child)
             below, above = above, above.parent
-        self._stops_dropped = node
+        self._stops_dropped = node.key
 
     def drop_older_pauses(self, node: Node) -> None:
         """A continued reply needs no place where it paused before."""

@@ -115,6 +115,8 @@ class DownloadsClient:
             case Found() | Failed():
                 self._requests.route(event)
             case Progress():
+                # It may have been resumed before its pause had ended.
+                self._fetching.add(event.work)
                 self._heard(event)
             case _:
                 self._fetching.discard(event.work)

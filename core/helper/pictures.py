@@ -73,11 +73,13 @@ def decode_image(data: bytes, name: str) -> Pillow.Image:
             image.verify()
         # A verified one can't be read.
         with _open(data) as image:
-            if _is_large(image):
+            large, size = _is_large(image), image.size
+            if large:
                 # JPEG is decoded at half its size, other formats whole.
                 image.draft(None, (image.width // 2, image.height // 2))
             image.load()
-            return _flattened(_upright(_halved(image) if _is_large(image) else image))
+            whole = large and image.size == size
+            return _flattened(_upright(_halved(image) if whole else image))
 
 
 def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -203,18 +204,23 @@ def _reply(said: Sequence[Delta]) -> AssistantMessage:
 
 
 async def with_silences(events: AsyncIterator[Answered]) -> AsyncGenerator[Answered | None, None]:
-    """The events, and None for each SILENCE_S without one."""
+    """The events, and None for each SILENCE_S without text."""
+    due = time.monotonic() + SILENCE_S
     following = asyncio.ensure_future(anext(events, None))
     try:
         while True:
-            done, _ = await asyncio.wait({following}, timeout=SILENCE_S)
+            done, _ = await asyncio.wait({following}, timeout=due - time.monotonic())
             if not done:
                 yield None
+                due = time.monotonic() + SILENCE_S
                 continue
             event = following.result()
             if event is None:
                 return
             yield event
+            # Progress in the prompt is not written.
+            if event.stats is None:
+                due = time.monotonic() + SILENCE_S
             following = asyncio.ensure_future(anext(events, None))
     finally:
         following.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from core.api.params import CacheSettings
 from core.api.prompt import Segment, TextRun
 from core.cache.context import Usage
-from core.cache.node import Remembered
+from core.cache.node import Node, Remembered
 from core.cache.state import Checkpoint, RecurrentState
 from core.layers.memory import FullAttentionSpec, LayerSpec
 from tests.api.prompts import END
@@ -60,6 +61,16 @@ def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room(world
     assert not any(map(tree.had_checkpoint, keys[1:]))
     world.cache.forget("two")
     assert not any(map(tree.was_read, keys))
+
+
+def test_M2_no_run_of_a_forgotten_chat_stays_in_memory(world: World) -> None:
+    secret = turn(4711)
+    world.request(prompt(turn(3), secret, HEADER), DEFAULT, usage=Usage("one"))
+    world.request(prompt(turn(3), secret, turn(5)), DEFAULT, usage=Usage("one"))
+    world.cache.forget("one")
+    gc.collect()
+    runs = [each.run for each in gc.get_objects() if isinstance(each, Node)]
+    assert not [run for run in runs if run is not None and 4711 in getattr(run.content, "ids", ())]
 
 
 def test_what_is_remembered_grows_with_the_chats_that_share_a_beginning() -> None:

@@ -31,6 +31,7 @@ from core.downloads.messages import (
     Found,
     Pause,
     Paused,
+    Progress,
     RemoteFile,
     Repository,
     Search,
@@ -329,6 +330,15 @@ def test_a_question_that_could_not_be_sent_is_forgotten(monkeypatch: pytest.Monk
         assert client._requests.open_numbers == []
 
     asyncio.run(live())
+
+
+def test_L2_a_download_resumed_before_its_pause_has_ended_is_told_if_the_process_dies() -> None:
+    told: list[Any] = []
+    client = DownloadsClient(told.append)
+    for event in (Paused(work="a"), Progress(work="a", done=1, total=2)):
+        client._take(event)
+    client._ended()
+    assert [type(each) for each in told] == [Paused, Progress, Stopped]
 
 
 def test_a_child_that_can_not_start_or_dies_is_an_error(tmp_path: Path) -> None:

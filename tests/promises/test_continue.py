@@ -73,6 +73,7 @@ def test_T3_a_reply_without_text_is_continued_from_its_beginning(machine: Machin
     assert machine.ask([*chat, AssistantMessage(text="")]).ids == asked.ids
 
 
+@pytest.mark.parametrize("machine", FAMILIES, indirect=True)
 def test_T3_the_turn_after_a_continued_reply_reads_the_new_message(machine: Machine) -> None:
     chat: list[Message] = [user("")]
     first = long_reply(machine, chat)

@@ -9,7 +9,7 @@ import errno
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from core.api.errors import InvalidRequestError
+from core.api.stats import RequestStats
 from core.client.codec import encode
 from core.server import endpoint, listening
 from core.server.__main__ import key_of, main
@@ -25,6 +26,7 @@ from core.server.access import Access, digest_of, origin_of
 from core.server.listening import address_of, bound
 from core.server.messages import Serve
 from core.server.relayed import serve_window
+from core.server.requests.ask import Delta
 from core.server.requests.pictures import Pictures
 from tests.server.serving import KEY, LIMIT_S, ScriptedEngine, Served, serving, until
 
@@ -313,6 +315,23 @@ def test_A3_a_client_that_takes_nothing_ends_its_request(
             while piece := connection.recv(2**16):
                 answer += piece
         assert answer.startswith(b"HTTP/1.1 200") and len(answer) < len(engine.endless)
+
+
+def test_A3_a_stream_is_not_silent_while_a_prompt_is_read_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint, "SILENCE_S", 0.02)
+
+    async def steps() -> AsyncGenerator[Delta, None]:
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            yield Delta(stats=RequestStats())
+
+    async def heard() -> list[object]:
+        return [event async for event in endpoint.with_silences(steps())]
+
+    events = asyncio.run(heard())
+    assert events.count(None) >= 3 and len(events) - events.count(None) == 20
 
 
 def test_A3_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:

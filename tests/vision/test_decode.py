@@ -243,6 +243,9 @@ def test_a_large_jpeg_is_never_whole_in_memory(monkeypatch: pytest.MonkeyPatch) 
     small = pictures.decode_image(data.getvalue(), "a")
     assert small.size == (201, 150)
     assert near(small.getpixel((100, 75)), (128, 128, 128))
+    # Odd sides are rounded up: half of the largest allowed one may have more pixels than that.
+    monkeypatch.setattr(pictures, "WHOLE_PICTURE_PIXELS", 30_000)
+    assert pictures.decode_image(data.getvalue(), "a").size == (201, 150)
 
 
 @pytest.mark.slow
