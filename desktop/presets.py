@@ -105,21 +105,30 @@ class ChatSettings(QObject):
             values=dict(own.settings),
             model=self._general.settings.model.path if with_model else "",
         )
-        before = self.presets
-        others = [each for each in before.presets if each.name != name]
-        presets = sorted([*others, preset], key=lambda each: each.name.casefold())
-        self._store(before.model_copy(update={"presets": tuple(presets)}))
-        if len(others) < len(before.presets):
+        replaced = self.presets.named(name)
+        self._keep(preset)
+        if replaced is not None:
             said = tr("The preset {name} is replaced.").format(name=name)
-            self.done.emit(said, lambda: self._store(before))
+            self.done.emit(said, lambda: self._keep(replaced))
 
     def delete(self, name: str) -> None:
-        before = self.presets
-        left = tuple(each for each in before.presets if each.name != name)
-        default = "" if before.default == name else before.default
-        self._store(PresetSettings(default=default, presets=left))
-        said = tr("The preset {name} is deleted.").format(name=name)
-        self.done.emit(said, lambda: self._store(before))
+        deleted, default = self.presets.named(name), self.presets.default
+        if deleted is None:
+            return
+        left = tuple(each for each in self.presets.presets if each != deleted)
+        self._store(PresetSettings(default="" if default == name else default, presets=left))
+
+        def undo() -> None:
+            self._keep(deleted)
+            if default == name and not self.presets.default:
+                self.use_for_new(name)
+
+        self.done.emit(tr("The preset {name} is deleted.").format(name=name), undo)
+
+    def _keep(self, preset: Preset) -> None:
+        others = [each for each in self.presets.presets if each.name != preset.name]
+        presets = sorted([*others, preset], key=lambda each: each.name.casefold())
+        self._store(self.presets.model_copy(update={"presets": tuple(presets)}))
 
     def use_for_new(self, name: str) -> None:
         """'' for none."""

@@ -59,8 +59,8 @@ def make(connection: sqlite3.Connection, path: Path) -> None:
         raise
     kept = backups(path)
     at = kept.index(made)
-    # Later names are of a clock that was ahead: they would push out every new one.
-    for old in (*kept[:at], *kept[at + KEPT_BACKUPS :]):
+    # Those with later names are of a clock that was ahead, or that is behind now.
+    for old in [*kept[at:], *reversed(kept[:at])][KEPT_BACKUPS:]:
         old.unlink()
 
 

@@ -143,6 +143,15 @@ async def test_a_preset_that_is_replaced_can_be_brought_back(app: App) -> None:
     assert toast.parentWidget() is app.window.page and toast.isVisible()
     press(app, "toastAction")
     assert saved_temperature(app) == 0.7 and not toast.isVisible()
+    press(app, "presetDefault")
+    press(app, "presetDelete")
+    assert saved_temperature(app) is None
+    find(app, QLineEdit, "presetName").setText("Other")
+    press(app, "presetSave")
+    press(app, "toastAction")
+    presets = app.parts.settings.settings.presets
+    assert [each.name for each in presets.presets] == ["Other", "Poet"]
+    assert presets.default == "Poet"
 
 
 def saved_temperature(app: App) -> object:

@@ -3,7 +3,6 @@ gives numbers, which the kernels multiply as they are."""
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.gguf.conftest import ConvertedOf, converted, converter
 from tests.gguf.files import Tensor, gguf
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes
-from tests.hostile.watch import opened_elsewhere
+from tests.hostile.watch import grows_less_than, opened_elsewhere
 from tests.kernels.linear.test_blocks import exact, native
 from tests.kernels.native.here import NEEDS_COMPILER
 
@@ -50,11 +49,9 @@ def model(converted: ConvertedOf) -> tuple[bytes, bytes]:
 
 @pytest.fixture(autouse=True)
 def within_bounds(tmp_path: Path) -> Iterator[None]:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with opened_elsewhere(tmp_path) as found:
+    with grows_less_than(GROWTH_BYTES), opened_elsewhere(tmp_path) as found:
         yield
     assert found == []
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
 
 
 @each_of(1_000)

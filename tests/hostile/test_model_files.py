@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from kernels.dispatch import backend
 from kernels.native.library import compiled
 from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes, mutated_json, mutated_text
-from tests.hostile.watch import opened_elsewhere
+from tests.hostile.watch import grows_less_than, opened_elsewhere
 from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
@@ -47,11 +46,9 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def within_bounds(copy: Path, tmp_path: Path) -> Iterator[None]:
     """Nothing elsewhere is opened, and memory does not grow with what files claim."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with opened_elsewhere(tmp_path) as found:
+    with grows_less_than(GROWTH_BYTES), opened_elsewhere(tmp_path) as found:
         yield
     assert found == []
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
 
 
 def said(work: Callable[[], object]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from core.text.kit import ChatTemplate
 from core.text.tokenizer import Tokenizer
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes, mutated_text
+from tests.hostile.watch import grows_less_than
 from tests.text.tiny_tokenizer import FAMILIES, TEMPLATES, tokenizer_json
 
 KINDS = ("chatml", "llama3", "instruct", "gemma")
@@ -49,9 +49,8 @@ EXPLOSIVE = (
 @pytest.fixture(autouse=True)
 def within_bounds() -> Iterator[None]:
     """Assert that the answer of a helper, whatever it is, costs this process little memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
+    with grows_less_than(GROWTH_BYTES):
+        yield
 
 
 @pytest.fixture(autouse=True)

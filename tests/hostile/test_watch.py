@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.client.programs import ROOT
-from tests.hostile.watch import opened_elsewhere
+from tests.hostile.watch import grows_less_than, opened_elsewhere
 from tests.hostile.watched_helper import VIOLATION
 
 TRIES = {
@@ -29,6 +29,13 @@ def test_a_file_elsewhere_is_seen_and_one_at_home_is_not(tmp_path: Path) -> None
         assert found == []
         (elsewhere / "file").read_bytes()
     assert len(found) == 1 and "elsewhere" in found[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets a peak back")
+def test_memory_is_seen_though_an_earlier_peak_was_higher() -> None:
+    assert len(b"a" * 2**28) == 2**28
+    with pytest.raises(AssertionError), grows_less_than(2**26):
+        assert len(b"a" * 2**27) == 2**27
 
 
 @pytest.mark.parametrize("what", TRIES)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,20 @@ def opened_elsewhere(*folders: Path) -> Iterator[list[str]]:
         yield _watched[-1][1]
     finally:
         _watched.pop()
+
+
+@contextmanager
+def grows_less_than(limit: int) -> Iterator[None]:
+    # Or the peak of an earlier test would hide that of this one. Linux sets it back.
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    before = _peak()
+    yield
+    assert _peak() - before < limit
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def is_elsewhere(path: object, allowed: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetrics, QTextCursor
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from desktop import theme
@@ -99,9 +99,9 @@ class UserRow(MessageRow):
 
     def edit(self) -> None:
         if self._editor is None:
-            field = self._open_editor().text
-            field.setFocus()
-            field.moveCursor(field.textCursor().MoveOperation.End)
+            self._open_editor().text.moveCursor(QTextCursor.MoveOperation.End)
+        assert isinstance(self._editor, MessageEditor)
+        self._editor.text.setFocus()
 
     def _open_editor(self) -> MessageEditor:
         editor = MessageEditor(self._drafts.edit(self.row.message), self._drafts.documents)

@@ -110,7 +110,13 @@ async def test_keys_turn_to_versions_and_edit_the_last_message(
     actions["actionAfter"].trigger()
     await until(lambda: app.parts.transcript.rows[1].text == "second")
     actions["actionEdit"].trigger()
-    assert find(app, ComposerText, "editText").toPlainText() == "More"
+    field = find(app, ComposerText, "editText")
+    assert field.toPlainText() == "More"
+    # It comes back to an editor that was left open.
+    app.window.page.composer.setFocus()
+    assert not field.hasFocus()
+    actions["actionEdit"].trigger()
+    assert field.hasFocus()
 
 
 @pytest.mark.parametrize(
