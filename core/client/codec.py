@@ -21,7 +21,7 @@ _ATTACHED = b"\0"
 # A larger frame is a lost byte count, not a message: the longest real ones are a prompt of 262,144
 # tokens as JSON, about 2 MB, and the pixels of a picture that fills a screen, 33 MB.
 MAX_FRAME_BYTES = 64 * 2**20
-# The largest message to a helper: a picture's file of 64 million uncompressed pixels.
+# The largest message to a helper: a picture's file of 256 MiB.
 MAX_TASK_BYTES = 320 * 2**20
 
 Fields = dict[str, Any]
