@@ -204,7 +204,7 @@ class InOrder:
             self._waiting.popleft().result()
 
     def close(self) -> None:
-        self._thread.shutdown()
+        self._thread.shutdown(cancel_futures=True)
 
 
 class _BackgroundDigest(InOrder):

@@ -7,7 +7,7 @@
 /* 256 inputs of a row. */
 struct codes {
     uint8_t of[BLOCK_INPUTS];
-    const uint8_t *low, *high; /* instead: four bits of each and the rest, stored as tiles do */
+    const uint8_t *low, *high; /* if set, the codes: their low four bits, the others */
     int8_t scales[16];         /* integers, one for each group, */
     uint8_t offsets[16];
     uint16_t numbers[16]; /* or numbers; of blocks with integers the first is the block's */

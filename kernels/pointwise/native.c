@@ -33,7 +33,7 @@ GATED_PRODUCT(swiglu, silu)
 GATED_PRODUCT(geglu, gelu)
 GATED_PRODUCT(reglu, relu)
 
-/* The same of a register of numbers: x sigmoid(u), of either sign from e^-|u|. */
+/* The same for a register. The sigmoid is computed from e^-|u|, which can't overflow. */
 INLINE floats gelu_lanes(floats x) {
     const floats first = (floats){0} + 1.5957691216f * LOG2_E, one = (floats){0} + 1.0f;
     floats u = x * (first + first * 0.044715f * x * x);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,11 +218,31 @@ def test_a_slow_disk_holds_up_no_load(tmp_path: Path, monkeypatch: pytest.Monkey
         write(*written)
 
     monkeypatch.setattr(DiskStore, "write_part", slow)
-    writer.keep("second", given.pop("second")[0])
+    writer.keep("second", given["second"].pop(0))
     assert not left(blobs)
     ready.set()
     keep_all(writer, given)
     assert writer.finish(KEY)
+
+
+def test_a_load_that_ends_early_writes_no_more_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, began, wrote = layout_of(Int8Format(None)), threading.Event(), list[int]()
+    writer, blobs = writer_in(tmp_path, layout)
+    given = matrices(Int8Format(None), layout)
+
+    def slow(*written: Any) -> None:
+        began.set()
+        time.sleep(0.1)
+        wrote.append(1)
+
+    monkeypatch.setattr(DiskStore, "write_part", slow)
+    writer.keep("second", given["second"][0])
+    assert began.wait(5)
+    writer.keep("first", given["first"][0])
+    writer.drop()
+    assert len(wrote) == len(given["second"][0]) and not left(blobs)
 
 
 def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
