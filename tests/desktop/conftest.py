@@ -129,11 +129,10 @@ def source_of(condition: Callable[[], object]) -> str:
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    end, pause = time.monotonic() + PATIENCE_S / 3, 0.001
+    end = time.monotonic() + PATIENCE_S / 3
     while not condition():
         assert time.monotonic() < end, f"never came about: {what or source_of(condition)}"
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.01)
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -180,6 +180,6 @@ async def settle() -> None:
     """Wait until nothing is laid out, drawn, read or stored any more."""
     # Qt's own events run while a coroutine sleeps. To process them inside one would run the next
     # step of another task within this one's, which asyncio refuses: that task never wakes again.
-    for _ in range(5):
-        await asyncio.sleep(0.002)
+    for _ in range(10):
+        await asyncio.sleep(0.005)
         await until(lambda: not (pace().is_busy() or unfinished()), "the window comes to rest")

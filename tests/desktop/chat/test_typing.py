@@ -188,9 +188,9 @@ async def test_one_text_is_counted_at_a_time_then_the_last_and_again_for_another
     unknown = size.size
     assert engine.counted == ["word "] and unknown is None
     engine.may_count.set()
-    await until(lambda: size.size is not None)
+    await until(lambda: len(engine.counted) == 2)
     assert engine.counted == ["word ", "word " * 49]
-    assert size.size == DraftTokens(49, 4096 - 49 - GLUE_TOKENS)
+    await until(lambda: size.size == DraftTokens(49, 4096 - 49 - GLUE_TOKENS))
     engine.model_to_load = model_info(name="other", tokenizer="u" * 64)
     app.parts.settings.load()
     await until(lambda: len(engine.counted) == 3)
